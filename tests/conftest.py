@@ -38,6 +38,7 @@ from hypothesis import HealthCheck, settings  # noqa: E402
 
 from tests.browsers import awake_browser, browser, tab, tab_of_all  # noqa: E402, F401 - fixtures for all
 from tests.missing import told  # noqa: E402
+from tests.sizes import size  # noqa: E402
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -58,9 +59,9 @@ REAL_DATA = Path(__file__).parents[2] / "shared" / "data"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give soak tests their longer limit."""
+    """Give soak tests their longer limit, and in `make soak` all, which try more there."""
     for item in items:
-        if item.get_closest_marker("soak") and not item.get_closest_marker("timeout"):
+        if (item.get_closest_marker("soak") or size(False, soak=True)) and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SOAK_SECONDS))
 
 

@@ -206,12 +206,14 @@ def _let_end(worker: _Worker) -> None:
 def _work(session: pytest.Session, pipe: Connection, base: Path) -> None:
     """What a worker does: ask for tests and run them, until there are none or somebody says that it is enough."""
     _settle(session.config, base)
-    session.config.pluginmanager.register(_Reports(session.config, pipe), "reports-of-a-worker")
+    reports = _Reports(session.config, pipe)
+    session.config.pluginmanager.register(reports, "reports-of-a-worker")
     told: list[int] = []
 
     def enough(number: int, _frame: object) -> None:
         told.append(number)  # a test may catch what is raised next
-        raise KeyboardInterrupt
+        if not reports.closing:
+            raise KeyboardInterrupt
 
     signal.signal(signal.SIGTERM, enough)
     try:
@@ -272,6 +274,16 @@ class _Reports:
     def __init__(self, config: pytest.Config, pipe: Connection) -> None:
         self._config = config
         self._pipe = pipe
+        self.closing = False
+        """What is being closed is closed to its end: after a failure with `-x`, that is all that tests share."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_teardown(self) -> Iterator[None]:
+        self.closing = True
+        try:
+            return (yield)
+        finally:
+            self.closing = False
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         said = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)

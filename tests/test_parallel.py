@@ -16,6 +16,7 @@ from tests.parallel import REST, portions
 ROOT = Path(__file__).parents[1]
 
 SAMPLE = """
+import time
 import pytest
 
 @pytest.fixture(scope="session")
@@ -23,6 +24,7 @@ def folder(tmp_path_factory):
     made = tmp_path_factory.mktemp("shared")
     yield made
     with open("closed", "a") as file:
+        time.sleep(0.2)
         file.write("x")
 
 @pytest.mark.parametrize("number", range(9))
@@ -36,7 +38,6 @@ def test_fails():
     assert [1] == [2]
 
 def test_catches_everything():
-    import time
     try:
         time.sleep(60)
     except KeyboardInterrupt:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
+import math
 import os
 import secrets
 import shutil
@@ -126,7 +127,22 @@ def write_text(path: Path, text: str, *, new_folder: bool = True) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """Write a value as indented JSON."""
-    write_text(path, json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    write_text(path, json_text(value))
+
+
+def json_text(value: Any) -> str:
+    """JSON as every file of ours has it: indented, not a number written as null."""
+    return json.dumps(_finite(value), indent=2, ensure_ascii=False) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
 
 
 def write_lines(path: Path, rows: Iterable[Any], *, private: bool = False) -> None:

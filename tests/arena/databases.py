@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -61,7 +62,7 @@ class WheelServer:
         _kill_and_wait(self._server.pgdata / "postmaster.pid", Path(str(parse_qs(urlsplit(self.url).query)["host"][0])))
 
     def remove(self) -> None:
-        self.kill()  # nothing of it is wanted any more, and a polite end takes its time
+        _end_and_wait(self._server.pgdata / "postmaster.pid")
 
 
 class DebianServer:
@@ -86,7 +87,7 @@ class DebianServer:
         _kill_and_wait(self._folder / "data" / "postmaster.pid", self._folder)
 
     def remove(self) -> None:
-        self.kill()
+        _end_and_wait(self._folder / "data" / "postmaster.pid")
 
     def _run(self, name: str, *arguments: object) -> None:
         command = [*self._as, str(self._bin / name), *map(str, arguments)]
@@ -111,6 +112,18 @@ def _kill_and_wait(pid_file: Path, sockets: Path) -> None:
         time.sleep(0.01)
     for lock in (pid_file, *sockets.glob(".s.PGSQL.*")):
         lock.unlink(missing_ok=True)
+
+
+def _end_and_wait(pid_file: Path) -> None:
+    """End the server at once, and let it give back its shared memory, which one that is killed leaves behind."""
+    if not pid_file.exists():
+        return
+    pid = int(pid_file.read_text().split()[0])
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGQUIT)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while _alive(pid) and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 def _alive(pid: int) -> bool:

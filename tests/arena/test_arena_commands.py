@@ -229,17 +229,19 @@ def test_prompts_are_listed_retired_and_served_again_with_a_warning(tmp_path: Pa
     listed, _ = ok(tiltyard, "prompts", *DB)
     assert listed.count(" on ") == 8
     first = listed.splitlines()[1].split()[0]
-    listed, said = ok(tiltyard, "prompts", *DB, "--off", first)
+    assert "pass --yes" in fails(tiltyard, "retire", *DB, first)
+    _, said = ok(tiltyard, "retire", *DB, first, "--yes")
+    assert f"{first}: 3 answers become public with their authors" in said
+    listed, _ = ok(tiltyard, "prompts", *DB)
     assert "hidden for a week: pairs may wait" in listed
-    assert "lost its blindness" not in said
     with sqlite3.connect(tmp_path / "arena.db") as connection:  # more than a week ago
         connection.execute("UPDATE events SET at = at - 8 * 86400000000 WHERE kind = 'prompt_disabled'")
     ok(tiltyard, "settings", *DB, "--phase", "3")
     rows = json.loads(ok(tiltyard, "prompts", *DB, "--format", "json")[0])["prompts"]
     assert [row["prompt_id"] for row in rows if row["answers_public"]] == [first]
-    _, said = ok(tiltyard, "prompts", *DB, "--on", first)
+    _, said = ok(tiltyard, "prompts", "serve", *DB, first)
     assert f"{first} has lost its blindness" in said
-    assert "there is no prompt 'nowhere'" in fails(tiltyard, "prompts", *DB, "--off", "nowhere")
+    assert "there is no prompt 'nowhere'" in fails(tiltyard, "retire", *DB, "nowhere", "--yes")
     assert "rotate takes no ids" in fails(tiltyard, "prompts", "rotate", first, *DB)
     assert "belong to `prompts rotate`" in fails(tiltyard, "prompts", *DB, "--keep", "8")
     listed, _ = ok(tiltyard, "prompts", "reserve", first, *DB)

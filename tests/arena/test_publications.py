@@ -14,6 +14,7 @@ from tests.arena.small_worlds import MINUTE, SECOND, Log, honest_chooser, new_lo
 from tests.web.board_fixtures import kept
 from tests.web.sites import QUICK
 from tiltyard.arena import events as e
+from tiltyard.arena import running as running_ratings
 from tiltyard.arena.events import Choice
 from tiltyard.arena.exporting import open_export
 from tiltyard.arena.following.observatory import Observatory
@@ -77,7 +78,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def site(url: str, clock: Clock) -> Iterator[Observatory]:
-    made = Observatory(url, now=clock, pace=replace(QUICK, study_seconds=0.0, publish_seconds=None))
+    made = Observatory(url, now=clock, pace=replace(QUICK, publish_seconds=None))
     made.refresh()
     yield made
     made.close()
@@ -118,16 +119,16 @@ def test_the_board_shows_a_weighed_replay_of_the_same_votes(site: Observatory) -
     assert snapshot.study.offline.rows[0].model != "m05"
 
 
-def test_counts_follow_at_once_and_ratings_with_the_next_minute(url: str, site: Observatory, clock: Clock) -> None:
+def test_counts_and_ratings_follow_together_after_the_full_hour(url: str, site: Observatory, clock: Clock) -> None:
     before = site.snapshot
     vote_for(url, clock, "another")
+    for seconds in (10, 3_590):
+        clock.now += seconds * SECOND
+        site._follow_once()
+        assert site.snapshot is before
     clock.now += 10 * SECOND
     site._follow_once()
-    within = site.snapshot
-    assert within.board.votes == before.board.votes + 3
-    assert [row.rating for row in within.board.rows] == [row.rating for row in before.board.rows]
-    clock.now += MINUTE
-    site._follow_once()
+    assert site.snapshot.board.votes == before.board.votes + 3
     assert [row.rating for row in site.snapshot.board.rows] != [row.rating for row in before.board.rows]
     assert site.snapshot.study.seq == site.snapshot.seq
 
@@ -152,9 +153,9 @@ def test_a_server_that_starts_within_a_long_period_shows_what_the_others_publish
     vote_for(url, clock, "another")
     other = Observatory(url, now=clock, pace=replace(QUICK, publish_seconds=None))
     try:
-        assert other.refresh().study.seq == site.snapshot.study.seq
+        assert other.refresh().seq == site.snapshot.seq
         other._follow_once()
-        assert other.snapshot.seq > site.snapshot.seq
+        assert other.snapshot.seq == site.snapshot.seq
         assert [row.rating for row in other.snapshot.board.rows] == [row.rating for row in site.snapshot.board.rows]
     finally:
         other.close()
@@ -182,7 +183,12 @@ def assert_all_folded(arena: Arena) -> None:
         assert getattr(seen, name) == pytest.approx(getattr(expected, name), rel=1e-9)
 
 
-def test_lanes_choose_by_the_published_ratings_and_every_vote_since(url: str, clock: Clock) -> None:
+@pytest.mark.parametrize("step", [4, 1_024])
+def test_lanes_choose_by_the_published_ratings_and_every_vote_since(
+    url: str, clock: Clock, step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However few of the latest votes are kept, as long as those are that can be undone."""
+    monkeypatch.setattr(running_ratings, "STEP", step)
     with Arena(Store.open(url), now=clock) as arena, Arena(Store.open(url), now=clock) as other:
         start = arena.read(lambda state: state.seq) - 40
         arena.choose_by(published_after(arena, start), start)
@@ -195,7 +201,7 @@ def test_lanes_choose_by_the_published_ratings_and_every_vote_since(url: str, cl
             assert_all_folded(arena)
         arena.undo(served.matchup_id, "voter11")
         assert_all_folded(arena)
-        excluded = tuple(vote.matchup_id for vote in all_votes(arena)[-10:])
+        excluded = tuple(vote.matchup_id for vote in all_votes(arena)[-step:][-10:])
         arena.append([e.Excluded(matchup_ids=excluded, reason="test")])
         assert_all_folded(arena)
         arena.append([e.Restored(matchup_ids=excluded[:3], reason="test")])

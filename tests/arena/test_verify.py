@@ -143,8 +143,8 @@ def test_a_log_that_was_cut_is_found_by_whoever_kept_a_head_and_by_the_rows_that
     kept = found.head
     assert verify(played_url, [kept]).clean
     ((vote,),) = sql(played_url, "SELECT max(seq) FROM events WHERE kind = 'voted'")
+    sql(played_url, f"DELETE FROM texts WHERE at >= (SELECT at FROM events WHERE seq = {vote})")
     sql(played_url, f"DELETE FROM events WHERE seq >= {vote}")
-    sql(played_url, "DELETE FROM comments")
     assert {problem.table for problem in check(played_url).problems} == {"checkpoints", "matchups"}
     assert "the log was cut" in str(verify(played_url, [kept]).problems[0])
     rebuild(played_url)
@@ -232,10 +232,10 @@ def test_a_checkpoint_beyond_the_end_of_the_log_is_named(played_url: str) -> Non
 
 
 def test_a_changed_comment_is_named_and_a_deleted_one_is_nobodys_business(played_url: str) -> None:
-    sql(played_url, "UPDATE comments SET comment = 'Longer.'")
+    sql(played_url, "UPDATE texts SET text = 'Longer.' WHERE kind = 'comment'")
     (line,) = said(played_url)
-    assert line.startswith("comments, ")
-    sql(played_url, "DELETE FROM comments")
+    assert line.startswith("texts, comment ")
+    sql(played_url, "DELETE FROM texts WHERE kind = 'comment'")
     assert check(played_url).clean
 
 

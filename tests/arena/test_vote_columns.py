@@ -18,7 +18,7 @@ from tests.arena.engines import Clock, catalog, open_arena
 from tests.arena.small_worlds import Log, new_log
 from tiltyard.arena import commands
 from tiltyard.arena import events as e
-from tiltyard.arena.following.observatory import Observatory
+from tiltyard.arena.following.observatory import Observatory, Pace
 from tiltyard.arena.following.recent_events import RecentEvents
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.state import ArenaState, CastVote, VoteStanding
@@ -133,7 +133,7 @@ def drive(tmp_path: Path) -> Iterator[Callable[[int], None]]:
     """Votes of 20 visitors through the writer, followed as a site does."""
     url, clock, rng = f"sqlite:///{tmp_path / 'arena.db'}", Clock(), np.random.default_rng(1)
     make_empty_arena(url)
-    arena, site = open_arena(url, clock), Observatory(url, now=clock)
+    arena, site = open_arena(url, clock), Observatory(url, now=clock, pace=Pace(publish_seconds=0.0))
 
     def more(votes: int) -> None:
         for _ in range(votes // 20):

@@ -20,7 +20,7 @@ from tiltyard.arena.following.evidence import study_of
 from tiltyard.arena.following.replay import period_of_log
 from tiltyard.arena.policy import LaneWeights, Policy
 from tiltyard.arena.simulation import SimulationSettings, simulate
-from tiltyard.arena.simulation.ledger import recorder
+from tiltyard.arena.simulation.ledger import RecordingArena
 from tiltyard.arena.units import DAY
 from tiltyard.arena.weekly import ContenderLane, WeeklyReport, weekly_report
 from tiltyard.report.weekly import weekly_page
@@ -93,7 +93,7 @@ def test_targets_are_even_until_the_contender_lane_gives_some_models_more(votes:
     settings = SimulationSettings(
         models=12, prompts=4, votes=votes, in_flight=4, policy=policy, curve_points=0, looks=0
     )
-    arena = recorder(settings)
+    arena = RecordingArena(settings.seed)
     simulate(settings, arena)
     report = weekly_report(*period_of_log(arena.events, 0))
     fair, bodies = report.exposure, [event.body for event in arena.events]
@@ -145,7 +145,7 @@ def test_shares_of_lanes_say_why_they_differ_if_the_contender_lane_opened_within
     settings = SimulationSettings(
         models=4, prompts=4, votes=150, in_flight=1, policy=Policy(contender_opens_at=40), curve_points=0, looks=0
     )
-    arena = recorder(settings)
+    arena = RecordingArena(settings.seed)
     simulate(settings, arena)
     voted = {vote.matchup_id for vote in arena.votes()}
     served = [event.body for event in arena.events if isinstance(event.body, e.MatchupServed)]

@@ -242,9 +242,10 @@ def test_a_prompt_is_public_once_somebody_voted_on_it_and_again_when_it_changes(
         for (text,) in sql(sqlite_url, "SELECT body FROM events WHERE kind = 'prompt_added' ORDER BY seq")
         if isinstance(body := e.decode_body(str(text)), e.PromptAdded)
     ]
-    first, _, other = (salted_digest(body.salt, body.text) for body in added)
+    kept = {digest: (salt, text) for digest, salt, text in sql(sqlite_url, "SELECT digest, salt, text FROM texts")}
+    first, _, other = (salted_digest(*kept[body.digest]) for body in added)
     assert [row["text"] for row in rows] == [first, other, first]
-    assert len({body.salt for body in added}) == 3
+    assert len({kept[body.digest][0] for body in added}) == 3
     assert read(lines).prompts == {"p0": first}
 
 
@@ -312,6 +313,8 @@ def test_a_head_is_what_its_shape_says_and_a_file_has_an_at_before_its_name(
     for wrong in ("kept.txt", "abc@7", f"{'A' * 64}@7"):
         with pytest.raises(OptionError, match="HASH@N"):
             kept_heads([wrong])
+    with pytest.raises(OptionError, match="a head of no rows says nothing"):
+        kept_heads([f"{'0' * 64}@0"])
     with pytest.raises(OptionError, match="cannot read nowhere"):
         kept_heads(["@nowhere"])
 
@@ -392,6 +395,27 @@ def test_a_key_must_have_signed_the_newest_signed_head(sqlite_url: str) -> None:
         assert problem.endswith(f"is by {new}, not by the key that was given")
 
 
+def test_whoever_trusts_a_key_trusts_the_key_that_it_names_as_the_next(sqlite_url: str) -> None:
+    clock, (first_pem, first), (second_pem, second), (third_pem, third) = Clock(), new_key(), new_key(), new_key()
+    with open_arena(sqlite_url, clock) as arena:
+        arena.append([*catalog(), e.PhaseChanged(phase=4)])
+        for pem, named in ((first_pem, second), (second_pem, third), (third_pem, "")):
+            play(arena, 3)
+            record_head(arena.store, state_head(arena.store, clock.now, pem=pem, next_key=named), clock.now)
+        lines, shown = lines_of(arena), [one.file for one in head_history(arena.store) if one.file is not None]
+    found = check_witness(lines, "it", [], shown, [first])
+    assert found.problems == []
+    assert any("signed by" in line and line.startswith("contains") and "as its next" in line for line in found.messages)
+    assert verify(sqlite_url, keys=[first]).clean
+    assert not verify(sqlite_url, keys=[third]).clean, "the first two heads are by keys that nobody gave"
+    _, _, last = sorted(shown, key=plain)
+    by_a_stranger = [
+        signed(msgspec.structs.replace(file.stated, next_key=third), new_key()[0]) for file in shown if file != last
+    ]
+    for beside in ([last], [*by_a_stranger, last]):
+        assert "not by the key that was given" in check_witness(lines, "it", [], beside, [first]).problems[0]
+
+
 def test_the_commands_from_a_key_to_a_verified_file(sqlite_url: str, tmp_path: Path, tiltyard: Run) -> None:
     with open_arena(sqlite_url) as arena:
         arena.append([*catalog(), e.PhaseChanged(phase=3)])
@@ -410,7 +434,7 @@ def test_the_commands_from_a_key_to_a_verified_file(sqlite_url: str, tmp_path: P
     assert tiltyard("arena", "witness", "--db", sqlite_url, "--out", str(file)).returncode == 0
     found = tiltyard("verify", str(file), "--head", f"@{head}", "--head", printed, "--key", public)
     assert (found.returncode, found.stderr) == (0, "")
-    assert "gives the board stated in heads" in found.stdout
+    assert "gives 1 board stated in heads" in found.stdout
     assert "Whether votes were invented or left out before, only their voters can tell" in found.stdout
     assert all(row in found.stdout for row in shown), "the numbers of the page"
     alone = tiltyard("verify", str(file))

@@ -23,7 +23,7 @@ from tiltyard.arena import events as e
 from tiltyard.arena.chain import FIRST_HASH, link_line
 from tiltyard.arena.heads import Head, Statement, new_key, signed
 from tiltyard.arena.store.witnessing import public_head, witness_lines
-from tiltyard.arena.witness import WitnessCheck, check_witness
+from tiltyard.arena.witness import Finding, check_witness
 from tiltyard.errors import ArenaError
 
 __all__ = ["tiltyard"]
@@ -58,7 +58,7 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> tuple[Lines, Head]:
     return lines, kept
 
 
-def check(lines: Lines, kept: Head | None = None) -> WitnessCheck:
+def check(lines: Lines, kept: Head | None = None) -> Finding:
     return check_witness([line + b"\n" for line in lines], "the file", [] if kept is None else [kept])
 
 
@@ -146,7 +146,7 @@ FORGERIES: dict[str, Callable[[Lines], Lines]] = {
     "another way to write it": spaced,
     "an unknown key": lambda lines: with_row(lines, row_of(lines, "vote"), more=1),
     "an unknown kind": lambda lines: with_row(lines, row_of(lines, "vote"), kind="skip"),
-    "a key is missing": lambda lines: [*lines[:2], lines[2].replace(b',"name":', b',"model_b":'), *lines[3:]],
+    "a key is missing": lambda lines: [*lines[:2], lines[2].replace(b'"model":', b'"name":'), *lines[3:]],
     "a line break in a name": split_name,
     "a control character in a model": lambda lines: with_row(lines, row_of(lines, "model"), model="m\x85"),
     "a control character in a prompt": lambda lines: with_row(lines, row_of(lines, "prompt"), prompt="p\u2028"),
@@ -207,6 +207,33 @@ def test_what_only_the_command_can_see(honest: tuple[Lines, Head], accepts: Call
     assert "it was cut" in wrong(made_to_fit([lines[0], *lines[1:9]]), kept)[0]
 
 
+def test_what_passes_is_said(honest: tuple[Lines, Head]) -> None:
+    """The smallest weight beside a head that was kept, and the rules that rows set."""
+    lines, kept = honest
+    told = check(weights(lines, lambda found: {**found, next(iter(found)): 1e-300}), kept)
+    assert told.problems == []
+    assert any("from 1e-300 to 0." in line and "operator’s word" in line for line in told.messages)
+    place = row_of(lines, "settings")
+    policy = json.loads(lines[place])["policy"]
+    policy["rating"]["deviation"] = 123.0
+    told = check(made_to_fit(with_row(lines, place, policy=policy)))
+    assert any(line.startswith("rules: phase 4; ") and "deviation 123, " in line for line in told.messages)
+
+
+def test_two_models_that_look_alike_are_a_problem(honest: tuple[Lines, Head]) -> None:
+    lines, _ = honest
+    names = [json.loads(lines[row_of(lines, "model", number)])["name"] for number in (0, 1)]
+    assert len(set(names)) == 2
+    forged = made_to_fit(with_row(lines, row_of(lines, "model", 1), name=f"{names[0]}\u200b"))
+    (problem,) = check(forged).problems
+    assert problem == f"two names look alike: {names[0]!a} and '{names[0]}\\u200b'"
+    place = row_of(lines, "model")
+    added = {**json.loads(lines[place]), "model": "m0\u200b", "name": "Other"}
+    row = json.dumps(added, separators=(",", ":")).encode()
+    (problem,) = check(made_to_fit([*lines[: place + 1], row, *lines[place + 1 :]])).problems
+    assert problem == "two names look alike: 'm0' and 'm0\\u200b'"
+
+
 EDITS = 300
 
 
@@ -242,7 +269,7 @@ def edited(lines: Lines, rng: random.Random) -> tuple[Lines, int]:
             at = rng.randrange(len(line))
             new = [*lines[:place], line[:at] + bytes([rng.randrange(32, 127)]) + line[at + 1 :], *rest]
         case _:
-            kinds = {"choice": rng.choice("AB"), "hour": 472_300, "voter": "v", "text": "0" * 64, "name": "N"}
+            kinds = {"choice": rng.choice("AB"), "hour": 472_300, "voter": "v", "text": "0" * 64}
             changed = {key: new for key, new in kinds.items() if key in value}
             new = [*lines[:place], json.dumps(value | changed, separators=(",", ":")).encode(), *rest]
     end = min(len(lines), len(new))

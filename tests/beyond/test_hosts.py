@@ -24,11 +24,11 @@ from tests.forked import PATIENCE_SECONDS
 from tests.sizes import size
 from tests.web.sites import form_in, hidden_fields
 from tiltyard.arena import events as e
+from tiltyard.arena.policy import DefenceRules, Policy
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store, site_texts
 from tiltyard.arena.store.reading import events_in_order
 from tiltyard.arena.store.verify import verify
-from tiltyard.web.admin_gate import COOKIE as ADMIN_COOKIE
 from tiltyard.web.app import create_app
 from tiltyard.web.settings import SiteSettings
 
@@ -64,7 +64,8 @@ def town(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Town]:
         url = stack.enter_context(network_server(net))
         Store.create(url).close()
         with Arena.open(url) as arena:
-            arena.append([*large_catalog(), e.PhaseChanged(phase=3)])
+            often = Policy(defences=DefenceRules(publish_seconds=1))
+            arena.append([e.SettingsChanged(policy=often), *large_catalog(), e.PhaseChanged(phase=3)])
             site_texts.set_site_text(arena.store, "notice", NOTICE)
         public = f"https://{net.address(1)}:8443"
         hosts = (Host(net, "a", 11, url, public), Host(net, "b", 12, url, public))
@@ -177,7 +178,7 @@ def _login(client: httpx.Client, host: str) -> dict[str, str]:
     entered = client.post(f"{host}/admin/login", data={"token": token, "secret": ADMIN_SECRET})
     assert entered.status_code == 303, entered.text
     session = entered.headers["set-cookie"].split(";")[0]
-    assert session.startswith(ADMIN_COOKIE)
+    assert session.startswith("tiltyard-admin-")
     assert "secure" in entered.headers["set-cookie"].lower()
     return {"cookie": session}
 

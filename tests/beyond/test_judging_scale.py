@@ -33,9 +33,9 @@ from tiltyard.judging import (
 from tiltyard.judging import cache as cache_module
 from tiltyard.judging.language_model import OpenQuestions, QuestionKeys, Questions
 from tiltyard.judging.records import Matchup, settle
-from tiltyard.llm.asking import Ask, AskingSettings
+from tiltyard.llm.asking import AskingSettings
 from tiltyard.llm.batches import COMFORTABLE_BYTES
-from tiltyard.llm.provider import BatchLimits, BatchState, Reply, Request
+from tiltyard.llm.provider import Ask, BatchLimits, BatchState, Reply, Request
 from tiltyard.llm.providers.scripted import ScriptedBatchProvider
 from tiltyard.llm.runner import ask_all
 from tiltyard.tournament.artifacts import write_matches, write_verdicts

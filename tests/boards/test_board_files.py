@@ -200,7 +200,7 @@ def test_the_same_battles_parameters_and_seed_give_the_same_bytes():
 
 
 def test_not_a_number_is_null_in_json():
-    from tiltyard.boards.text import json_text
+    from tiltyard.files import json_text
 
     assert json.loads(json_text({"x": float("nan"), "y": [float("inf"), 1.0]})) == {"x": None, "y": [None, 1.0]}
 

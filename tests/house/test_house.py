@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -26,23 +25,10 @@ def modules() -> dict[str, Path]:
     return names
 
 
-def statements(block: list[ast.stmt], *, for_typing: bool) -> Iterator[ast.stmt]:
-    """Every statement at any depth; those that are read by type checkers alone only where they are wanted."""
-    for statement in block:
-        typing = isinstance(statement, ast.If) and getattr(statement.test, "id", "") == "TYPE_CHECKING"
-        if typing and not for_typing:
-            continue
-        yield statement
-        for inner in ("body", "orelse", "finalbody"):
-            yield from statements(getattr(statement, inner, []), for_typing=for_typing)
-        for part in (*getattr(statement, "handlers", []), *getattr(statement, "cases", [])):
-            yield from statements(part.body, for_typing=for_typing)
-
-
-def imports(name: str, tree: ast.Module, known: dict[str, Path], *, for_typing: bool) -> set[str]:
+def imports(name: str, tree: ast.Module, known: dict[str, Path]) -> set[str]:
     """The modules of the package that a module imports, at any depth of its code."""
     found = set()
-    for node in statements(tree.body, for_typing=for_typing):
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
             named = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= {target if target in known else node.module for target in named}
@@ -58,12 +44,10 @@ def trees() -> dict[str, ast.Module]:
     return dict(zip(KNOWN, sources.trees().values(), strict=True))
 
 
-def test_no_import_circle_even_inside_functions():
+def test_no_import_circle_even_inside_functions_and_for_types_alone():
     """A record that is printed may ask its own room for the words: a face only hands names on."""
-    arrows = {
-        name: {one for one in imports(name, tree, KNOWN, for_typing=False) if not name.startswith(f"{one}.")}
-        for name, tree in trees().items()
-    }
+    files = {name for name, path in KNOWN.items() if path.name != "__init__.py"}
+    arrows = {name: imports(name, tree, KNOWN) & files for name, tree in trees().items() if name in files}
     circle: list[str] = []
     try:
         TopologicalSorter(arrows).prepare()

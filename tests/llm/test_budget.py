@@ -11,10 +11,10 @@ import pytest
 from tests.llm.clock import START, run_virtually
 from tests.llm.providers_in_memory import BatchesInMemory, DirectProvider, Kept, asks, request
 from tiltyard.errors import BudgetReached, OptionError, TryLater
-from tiltyard.llm.asking import Ask, AskingParts, AskingSettings, Budget, CostEstimate, Totals
+from tiltyard.llm.asking import AskingParts, AskingSettings, Budget, CostEstimate, Totals
 from tiltyard.llm.journal import Journal
 from tiltyard.llm.prices import Price, PriceTable, most_usage
-from tiltyard.llm.provider import Reply, Request, Usage
+from tiltyard.llm.provider import Ask, Reply, Request, Usage
 from tiltyard.llm.runner import ask_all
 
 DEAR = PriceTable({"dear": Price(input=0, output=1e6, cache_write_1h=0, cache_read=0)}, "today")

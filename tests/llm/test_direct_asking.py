@@ -13,11 +13,11 @@ import pytest
 from tests.llm.clock import START, run_virtually
 from tests.llm.providers_in_memory import DirectProvider, Kept, answer, asks, larger_budget, request
 from tiltyard.errors import ModelError, OptionError, QuestionRefused, Refused, TryLater
-from tiltyard.llm.asking import Ask, AskingParts, AskingSettings, ConcurrencyLimit, Totals, backoff_seconds
+from tiltyard.llm.asking import AskingParts, AskingSettings, ConcurrencyLimit, Totals, backoff_seconds
 from tiltyard.llm.direct import Trial
 from tiltyard.llm.keys import keep_secret
 from tiltyard.llm.prices import PriceTable
-from tiltyard.llm.provider import Reply, Request, Stop
+from tiltyard.llm.provider import Ask, Reply, Request, Stop
 from tiltyard.llm.runner import ask_all
 
 PRICES = PriceTable.load()

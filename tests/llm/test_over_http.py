@@ -17,8 +17,9 @@ from tests.fakes.server import FakeServer
 from tests.llm.providers.asking import make
 from tests.llm.providers_in_memory import Kept, request
 from tiltyard.errors import ModelError, Refused
-from tiltyard.llm.asking import Ask, AskingParts, AskingSettings
+from tiltyard.llm.asking import AskingParts, AskingSettings
 from tiltyard.llm.prices import Price, PriceTable
+from tiltyard.llm.provider import Ask
 from tiltyard.llm.providers import anthropic, openai
 from tiltyard.llm.runner import ask_all
 

@@ -10,7 +10,6 @@ import pytest
 
 from tests.llm.providers_in_memory import MODEL, asks, request
 from tiltyard.errors import ConfigError
-from tiltyard.llm.asking import Ask
 from tiltyard.llm.prices import (
     Price,
     PriceTable,
@@ -21,7 +20,7 @@ from tiltyard.llm.prices import (
     user_price_file,
     without_date,
 )
-from tiltyard.llm.provider import Usage
+from tiltyard.llm.provider import Ask, Usage
 
 PRICES = PriceTable.load()
 MILLION = 1_000_000

@@ -16,9 +16,8 @@ from tests.tournament.folder import make_folder
 from tests.tournament.test_golden_run import GOLDEN
 from tiltyard.judging import JudgeSettings
 from tiltyard.judging.language_model import Questions
-from tiltyard.llm.asking import Ask
 from tiltyard.llm.prices import PriceTable, quote
-from tiltyard.llm.provider import ReplySchema, Request, SharedFingerprints
+from tiltyard.llm.provider import Ask, ReplySchema, Request, SharedFingerprints
 from tiltyard.options import RunOptions
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.plan import make_plan

@@ -20,10 +20,11 @@ from oracles.anchors import exact_anchors
 from oracles.simulation import LOG_NU, Coverage, arena_battles, repeat, results, table_of
 from tiltyard.battles.table import concat
 from tiltyard.judging.records import Judgment, Matchup, Verdict, VerdictLabel, settle
-from tiltyard.placement.manifest import JUDGE_SCALE, PEOPLE_SCALE, first_sentence
+from tiltyard.placement.manifest import JUDGE_SCALE, PEOPLE_SCALE
 from tiltyard.placement.rating import HumanBoard, Recipe, judge_scale, rate_new_model, to_points
 from tiltyard.placement.robustness import check_families
 from tiltyard.placement.rounds import judged_battles
+from tiltyard.placement.summary import first_sentence
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.bradley_terry import fit
 from tiltyard.ratings.comparisons import Comparisons, count_pairs

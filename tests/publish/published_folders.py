@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.publish import FolderCheck, check_folder
+from tiltyard.publish import Finding, check_folder
 
 NASTY = "</script><img src=x onerror=alert(1)>/../..\\\x07"
 
@@ -55,7 +55,7 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
-def check(folder: Path, *besides: str) -> FolderCheck:
+def check(folder: Path, *besides: str) -> Finding:
     return check_folder(folder, besides)
 
 

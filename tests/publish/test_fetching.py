@@ -114,6 +114,38 @@ def test_a_page_that_is_longer_than_it_says_is_found(small: PublishedFolder) -> 
     assert "WRONG: index.html is not the file that these battles give" in done.stdout
 
 
+def headed(data: bytes, name: str, value: str) -> Answer:
+    """The file, sent with a header."""
+
+    def answer(request: BaseHTTPRequestHandler) -> None:
+        request.send_response(200)
+        request.send_header(name, value)
+        request.end_headers()
+        request.wfile.write(data)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("Content-Type", "text/html; charset=utf-7", "is sent as utf-7"),
+        ("Refresh", "0; url=https://example.org", "a browser shows more"),
+        ("Link", "<x.css>; rel=stylesheet", "a browser shows more"),
+        ("Link", "<x>; rel=canonical", ""),
+        ("Content-Type", "text/html; charset=UTF-8", ""),
+    ],
+)
+def test_a_header_that_changes_what_a_browser_shows_is_refused(
+    small: PublishedFolder, name: str, value: str, told: str
+) -> None:
+    files = everything(small.folder)
+    with served(files, index_html=headed(files["index.html"], name, value)) as (address, _):
+        done = verify(address)
+    assert (done.exit_code == 0) == (not told), done.output
+    assert told in str(done.exception)
+
+
 def test_an_address_leads_nowhere_else(small: PublishedFolder) -> None:
     files = everything(small.folder)
     with served({"secret": b"a secret"}) as (other, asked):

@@ -21,6 +21,7 @@ from tiltyard.arena import events as e
 from tiltyard.arena.events import Choice
 from tiltyard.arena.store import Store
 from tiltyard.cli.main import make_app
+from tiltyard.errors import OptionError
 from tiltyard.publish import PublishedFolder, PublishOptions, publish
 
 from tests.web.sites import small_site  # isort: skip
@@ -105,6 +106,10 @@ FORGERIES: dict[str, Change] = {
     "a second index": second_index,
     "a name on a page": in_file("index.html", "model 1", "model 9"),
     "a number with decimals on a page": in_file("methods.html", "400 points", "400.0 points"),
+    "a longer number behind a figure": lambda folder: (folder / "index.html").write_bytes(
+        re.sub(rb'(<data value="\d+\.\d+)', rb"\g<1>000", (folder / "index.html").read_bytes(), count=1)
+    ),
+    "an empty folder": lambda folder: (folder / "Audited by NIST").mkdir(),
 }
 
 
@@ -154,6 +159,46 @@ def test_words_that_are_not_plain_words_are_published_by_nobody(
 ) -> None:
     with pytest.raises(Exception, match=told):
         publish(plain_file, tmp_path / "site", options)
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("model 1\u200b", "model 1\\u200b"),
+        ("model\u2800 1", ""),
+        ("\u3164model 1", ""),
+        ("ｍodel 1", ""),
+        ("\u3164", ""),
+    ],
+)
+def test_names_that_nobody_can_tell_apart_are_neither_published_nor_agree(
+    plain_file: Path, tmp_path: Path, name: str, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = plain(90)
+    for row in rows[:60]:
+        row["model_a"], row["model_b"] = (
+            name if row[side] == "model 2" else row[side] for side in ("model_a", "model_b")
+        )
+    source = write_rows(tmp_path / "rows.jsonl", rows)
+    with pytest.raises(OptionError, match=r"look alike: 'model 1'|nobody sees the name"):
+        publish(source, tmp_path / "site")
+    monkeypatch.setattr("tiltyard.publish.publication.look_alikes", lambda names: iter(()))
+    folder = publish(source, tmp_path / "site").folder
+    monkeypatch.undo()
+    done = verify(str(folder))
+    assert done.exit_code == 3
+    assert f"{name.encode('ascii', 'backslashreplace').decode()!s}" in done.stdout
+    assert shown in done.stdout
+
+
+def test_a_single_name_with_a_letter_that_nobody_sees_is_shown(tmp_path: Path) -> None:
+    rows = [
+        {**row, "model_a": row["model_a"].replace("1", "1\u202e"), "model_b": row["model_b"].replace("1", "1\u202e")}
+        for row in plain(90)
+    ]
+    done = verify(str(publish(write_rows(tmp_path / "rows.jsonl", rows), tmp_path / "site").folder))
+    assert done.exit_code == 0, done.output
+    assert "a name with letters that nobody sees: 'model 1\\u202e'" in done.stdout
 
 
 def test_a_link_is_not_followed_and_a_problem(small: PublishedFolder, tmp_path: Path) -> None:

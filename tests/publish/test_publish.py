@@ -36,12 +36,12 @@ def test_a_folder_has_pages_battles_and_hashes_and_agrees_with_itself(published:
     assert sum(name.startswith("compare/") for name in names) == 6
     found = check(published.folder)
     assert (found.problems, found.not_compared) == ([], [])
-    assert found.fingerprint == published.fingerprint
+    assert found.values["fingerprint"] == published.fingerprint
     rules = "ties: davidson; both answers bad: separate; judgments that changed with the order: tie; no model"
-    assert found.conclusion().startswith(
+    assert found.conclusion.startswith(
         f"agrees with itself: ratings, ranges and pages are what these 180 battles give under these rules ({rules}"
     )
-    assert found.conclusion().endswith("Whoever published it could have changed the battles.")
+    assert found.conclusion.endswith("Whoever published it could have changed the battles.")
 
 
 def test_the_same_battles_give_the_same_bytes(small: PublishedFolder, plain_file: Path, tmp_path: Path) -> None:
@@ -231,7 +231,7 @@ def test_battles_changed_in_all_copies_are_found_by_rating_them_again(small: Pub
         changed(folder, name, lambda _, name=name: (other / name).read_bytes())  # type: ignore[misc]
     found = check(folder).problems
     assert re.match(
-        r"board.json: .*: rating is \d+.*, these battles give \d+.*; other lines that differ: \d", found[0], re.DOTALL
+        r'board.json: .*: it says {"rating": \d+.*}, and these battles give {"rating": \d+', found[0], re.DOTALL
     )
     assert {"index.html", "methods.html"} <= {line.split(" ")[0] for line in found}
 
@@ -244,7 +244,7 @@ def test_whoever_publishes_changed_battles_anew_is_found_by_the_fingerprint_alon
     forged = publish(write_rows(tmp_path / "votes.jsonl", rows), tmp_path / "forged")
     found = check(forged.folder)
     assert found.problems == []
-    assert found.fingerprint != small.fingerprint
+    assert found.values["fingerprint"] != small.fingerprint
 
 
 @pytest.mark.parametrize("name", ["index.html", "data.html", "feed.atom", "battles.schema.json"])
@@ -265,9 +265,9 @@ def test_pages_of_another_version_are_not_compared_and_ratings_are(small: Publis
     changed(folder, "index.html", lambda data: data.replace(b"</h1>", b" Audited</h1>"))
     found = check(folder)
     assert (found.problems, found.not_compared) == ([], ["index.html", "published.json"])
-    assert "agrees in part: ratings and ranges are what" in found.conclusion()
-    assert "(index.html, published.json). Check them with that version: tiltyard " in found.conclusion()
-    assert ", writer another; this is writer " in found.conclusion()
+    assert "agrees in part: ratings and ranges are what" in found.conclusion
+    assert "(index.html, published.json). Check them with that version: tiltyard " in found.conclusion
+    assert ", writer another; this is writer " in found.conclusion
     for options, code in ((), 3), (("--ratings-only",), 0):
         done = CliRunner().invoke(make_app("verify"), ["verify", str(folder), *options])
         assert done.exit_code == code
@@ -276,7 +276,7 @@ def test_pages_of_another_version_are_not_compared_and_ratings_are(small: Publis
     board["ratings"][0]["rating"] = 9999.0
     changed(folder, "board.json", lambda _: json.dumps(board).encode())
     (problem,) = check(folder).problems
-    assert re.match(r"board.json: .*: rating is 9999, these battles give ", problem, re.DOTALL)
+    assert re.match(r'board.json: .*: it says {"rating": 9999.0}, and these battles give ', problem, re.DOTALL)
 
 
 def test_a_missing_file_and_a_path_that_leaves_the_folder_are_named(small: PublishedFolder, tmp_path: Path) -> None:

@@ -16,8 +16,12 @@ from tests import within
 from tests.sizes import size
 from typer.testing import CliRunner
 
+from tiltyard import __version__
 from tiltyard.cli.main import make_app
 from tiltyard.errors import TiltyardError
+from tiltyard.files import write_json
+from tiltyard.report import write_report
+from tiltyard.tournament.artifacts import RunManifest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 Change = Callable[[Path], object]
@@ -142,6 +146,17 @@ RUNS: dict[str, Change] = {
     "a number of the report": text("report.html", "careful", "careful, the best"),
     "a file more": lambda folder: (folder / "ratings" / "audited.json").write_text("{}"),
     "a file less": lambda folder: (folder / "elo_per_perm.npz").unlink(),
+    "an empty folder": lambda folder: (folder / "audited").mkdir(),
+    "a version that hides a key": lambda folder: [
+        objects("manifest.json", lambda said: said["versions"].update(tiltyard=f'{__version__}", "audited": "yes'))(
+            folder
+        ),
+        text(
+            "ratings/calibration.json",
+            f'"tiltyard_version": "{__version__}"',
+            f'"tiltyard_version": "{__version__}", "audited": "yes"',
+        )(folder),
+    ],
     "arrays cut off": lambda folder: (folder / "elo_per_perm.npz").write_bytes(b"PK"),
     "a link": lambda folder: (folder / "more").symlink_to("/etc"),
 }
@@ -172,10 +187,30 @@ def test_honest_folders_agree_and_say_whom_to_trust(run: Path, placement: Path) 
         assert done.exit_code == 0, done.output
         assert "agrees with itself: battles, ratings, counts and report are what these" in done.stdout
         assert words in done.stdout
-        assert "of its maker, and not checked: " in done.stdout
+        assert "of its maker, and not checked:\n" in done.stdout
         assert "usage.json" in done.stdout
         assert "Whoever made the folder could have changed verdicts, texts and people's battles." in done.stdout
         assert verify(str(folder), "--fingerprint", "0" * 64).exception is not None
+
+
+def test_arrays_with_junk_behind_them_are_not_said_to_be_compared(run: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(run, tmp_path / run.name))
+    with (copy / "elo_per_perm.npz").open("ab") as file:
+        file.write(b"junk")
+    done = verify(str(copy))
+    assert done.exit_code == 3
+    assert "Not compared: elo_per_perm.npz (packed by another program)" in done.stdout
+
+
+@pytest.mark.parametrize("title", ["A\u202eB", "A" * 9_999, "Birds"])
+def test_a_title_of_a_run_is_plain_words(run: Path, tmp_path: Path, title: str) -> None:
+    copy = Path(shutil.copytree(run, tmp_path / run.name))
+    said = {**json.loads((copy / "manifest.json").read_bytes()), "title": title}
+    write_json(copy / "manifest.json", {name: said[name] for name in RunManifest.__struct_fields__ if name in said})
+    write_report(copy)
+    done = verify(str(copy))
+    assert ("WRONG: manifest.json: the title" in done.stdout) == (title != "Birds")
+    assert (done.exit_code == 3) == (title != "Birds"), done.output
 
 
 def test_an_older_folder_agrees_in_part(run: Path, tmp_path: Path) -> None:
@@ -220,10 +255,11 @@ def test_what_a_maker_says_is_printed_with_its_value_and_makes_no_line_of_its_ow
     said |= {"entrants": [*said["entrants"], "gpt-9"], "title": "Mine\nagrees with itself", "limit_pairs": 17}
     (copy / "manifest.json").write_text(json.dumps(said, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     done = verify(str(copy))
-    own = done.stdout.partition("of its maker, and not checked: ")[2].splitlines()[0]
-    assert '"gpt-9"' in own
-    assert "limit_pairs: 17" in own
-    assert "\\nagrees with itself" in own
+    own = done.stdout.partition("of its maker, and not checked:\n")[2].splitlines()
+    assert any(line.startswith("  entrants: ") and '"gpt-9"' in line for line in own)
+    assert "  limit_pairs: 17" in own
+    assert "  title: Mine\\nagrees with itself" in own
+    assert "WRONG: manifest.json: the title" in done.stdout
 
 
 def test_a_report_that_was_taken_away_is_not_vouched_for(run: Path, tmp_path: Path) -> None:

@@ -103,6 +103,44 @@ def test_no_text_of_a_prompt_that_can_be_voted_on_is_published(arena: tuple[str,
     assert "prompts.json" not in everything(publish(url, tmp_path / "plain").folder)
 
 
+def test_of_an_arena_nothing_is_published_that_the_manual_denies(tmp_path: Path) -> None:
+    """The columns of every file with a row for each vote, and no byte of what has no column."""
+    url, hidden = f"sqlite:///{tmp_path / 'arena.db'}", ["network-", "Ann Example"]
+    Store.create(url).close()
+    with small_site(url) as made:
+        for number in range(12):
+            voter, block = f"voter-{number % 3}", f"network-{number % 3}"
+            served = made.arena.serve(voter, block=block)
+            hidden.append(served.matchup_id)
+            made.arena.vote(served.matchup_id, voter, Choice.A, reveal=number != 5, block=block)
+            if number == 5:
+                made.arena.undo(served.matchup_id, voter)
+        made.arena.append(
+            [
+                e.PhaseChanged(phase=4),
+                e.Excluded(matchup_ids=(hidden[2],), reason="Ann Example asked for it"),
+                e.Flagged(subject="voter", subject_id="voter-1", flag="fast", detail="Ann Example"),
+            ]
+        )
+        skipped = made.arena.serve("voter-0", block="network-0").matchup_id
+        made.arena.skip(skipped, "voter-0")
+    files = everything(publish(url, tmp_path / "site").folder)
+    opened = {name: gzip.decompress(data) if name.endswith(".gz") else data for name, data in files.items()}
+    for name, data in opened.items():
+        assert [word for word in (*hidden, skipped) if word.encode() in data] == [], name
+    rows = [json.loads(line) for line in opened["witness.jsonl.gz"].splitlines()]
+    columns = {row["kind"]: set(row) - {"kind", "hour"} for row in rows if "kind" in row}
+    assert columns.pop("vote") == {"receipt", "voter", "prompt", "model_a", "model_b", "choice", "unrendered"}
+    assert columns.pop("excluded") == {"receipts"}
+    assert columns.keys() == {"model", "prompt", "phase"}
+    assert sum("kind" not in row for row in rows) <= 2, "the header, and final weights"
+    battle = {"model_a", "model_b", "winner", "source", "question_id", "voter", "timestamp", "weight"}
+    battles = [json.loads(line) for line in opened["battles.jsonl"].splitlines()]
+    assert {name for row in battles for name in row} <= battle
+    assert {row["voter"] for row in battles} == {"v1", "v2", "v3"}
+    assert {row["timestamp"] % 3600 for row in battles} == {0}
+
+
 def test_an_arena_in_phase_one_is_not_published(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'arena.db'}"
     Store.create(url).close()

@@ -10,7 +10,7 @@ import pytest
 
 from tests.arena.databases import sqlite_template, sqlite_url
 from tests.reference.pages import REFERENCE, ROOT, below, code, section, sections_of
-from tests.web.sites import SmallSite, small_site
+from tests.web.sites import SCRAPER, SmallSite, small_site
 from tiltyard.web.app import CALLS
 from tiltyard.web.failures import BY_STATUS
 from tiltyard.web.health import Readiness
@@ -78,9 +78,9 @@ def test_the_other_addresses_answer_what_the_page_says(site: SmallSite) -> None:
     rows = section(PAGE, "Other addresses").rows
     for row in rows:
         if "address" in row:
-            assert client.get(code(row["address"])[0].removeprefix("GET ")).status_code == 200
+            assert client.get(code(row["address"])[0].removeprefix("GET "), headers=SCRAPER).status_code == 200
     figures = {name for row in rows if "figure of `/metrics`" in row for name in code(row["figure of `/metrics`"])}
-    shown = client.get("/metrics").text
+    shown = client.get("/metrics", headers=SCRAPER).text
     assert set(re.findall(r"^# TYPE (\w+)", shown, re.MULTILINE)) == figures
     assert {code(row["status"])[0] for row in rows if "status" in row} == set(Readiness)
     health = set(client.get("/healthz").json())

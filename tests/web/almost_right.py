@@ -22,7 +22,7 @@ from tiltyard.arena import events as e
 from tiltyard.arena.policy import PHASES, EntryRules, Limits, Policy
 from tiltyard.arena.service import clock
 from tiltyard.arena.store.invitations import make_invitations
-from tiltyard.web.admin_gate import COOKIE as ADMIN_COOKIE
+from tiltyard.web.admin_gate import Gate
 from tiltyard.web.admin_views import LIMIT_MOST
 
 ROOMY = dict.fromkeys(Limits.__struct_fields__, "1000000") | {"network_growth": "4"}
@@ -92,7 +92,7 @@ class AlmostRight:
         self.site, self.rng, self.numbers = site, random.Random(seed), count()
         self.people = [Person(site.client(f"203.0.{n}.9")) for n in range(4)]
         self.desk = Person(site.client("198.51.100.1"))
-        self.cookie = site.cookies.name
+        self.cookie, self.admin_cookie = site.cookies.name, Gate(site.settings, site.arena.store).cookie
         self.invitations = make_invitations(site.arena.store, 40, now=clock(), most=0)
         self.past: deque[Sent] = deque(maxlen=200)
         self.statuses: dict[int, int] = {}
@@ -211,7 +211,7 @@ class AlmostRight:
         return Sent(person.client, "POST", self.rng.choice(("/reveal", "/skip", "/undo")), form)
 
     def _administer(self) -> Sent:
-        session = (self.desk.client.cookies.get(ADMIN_COOKIE) or "..").split(".")[1]
+        session = (self.desk.client.cookies.get(self.admin_cookie) or "..").split(".")[1]
         to = self.rng.choice(("on", "on", "off"))
         decision = {"do": self.rng.choice(("exclude", "restore")), "until": "99999999", "reason": "a test"}
         person = self.rng.choice(self.people)
@@ -303,7 +303,7 @@ class AlmostRight:
         said = self.rng.choice(
             (other.get(self.cookie) or "", own[:-1], own.upper(), own + "A", own[:40], "é", "=" * 50)
         )
-        return replace(sent, headers={**sent.headers, "cookie": f"{self.cookie}={said}; {ADMIN_COOKIE}={said}"})
+        return replace(sent, headers={**sent.headers, "cookie": f"{self.cookie}={said}; {self.admin_cookie}={said}"})
 
     def _raw(self, sent: Sent) -> Sent:
         return replace(sent, form=None, body=None, raw=self.rng.choice(BODIES))

@@ -28,11 +28,13 @@ from tiltyard.web.visitors import Cookies
 
 SECRET = "a secret that only tests know"
 ADMIN_SECRET = "another secret that only tests know"
+SCRAPER = {"authorization": f"Bearer {ADMIN_SECRET}"}
+"""What a monitor sends to see figures."""
 MODELS = ("zyxwolf-one", "qvartz-7b", "mnemosyne-xl", "ouroboros-2")
 NAMES = ("Zyxwolf One", "Qvartz 7B", "Mnemosyne XL", "Ouroboros 2")
 PROVIDERS = ("Zyxcorp", "Qvartz Labs", "Titan House", "Ring Systems")
 IDENTIFYING = (*MODELS, *NAMES, *PROVIDERS)
-QUICK = Pace(board_seconds=0.05, study_seconds=0.2, study_votes=1, longest_seconds=0.5, rest=0.0, publish_seconds=0.0)
+QUICK = Pace(board_seconds=0.05, rest=0.0, publish_seconds=0.0)
 
 
 def catalog(prompts: int = 3) -> list[e.AnyBody]:

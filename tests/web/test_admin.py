@@ -28,7 +28,7 @@ from tiltyard.arena.store.checkpoints import encode_state
 from tiltyard.arena.store.verify import verify
 from tiltyard.arena.voting import TooMany
 from tiltyard.arena.writer import Load
-from tiltyard.web.admin_gate import COOKIE, GUESSES, SESSION_SECONDS, Gate, Login
+from tiltyard.web.admin_gate import GUESSES, SESSION_SECONDS, Gate, Login
 from tiltyard.web.app import create_app
 from tiltyard.web.engine import TrialWrite
 from tiltyard.web.health import Health
@@ -100,11 +100,15 @@ def test_the_right_secret_opens_every_page(unchanged: SmallSite) -> None:
         assert "<h1>" in desk.page(f"/admin{page}")
 
 
+def session_cookie(site: SmallSite) -> str:
+    return Gate(site.settings, site.arena.store).cookie
+
+
 def test_the_session_cookie_is_strict_and_hidden_from_scripts(unchanged: SmallSite) -> None:
     desk = Desk(unchanged.client())
     token = desk.token("/admin/login")
     answer = desk.client.post("/admin/login", data={"token": token, "secret": ADMIN_SECRET})
-    (cookie,) = [said for said in answer.headers.get_list("set-cookie") if said.startswith(COOKIE)]
+    (cookie,) = [said for said in answer.headers.get_list("set-cookie") if said.startswith("tiltyard-admin-")]
     for part in ("HttpOnly", "SameSite=strict", "Path=/admin", f"Max-Age={SESSION_SECONDS}"):
         assert part.lower() in cookie.lower()
     assert "secure" not in cookie.lower()  # the visitor came by plain http
@@ -117,7 +121,7 @@ def test_by_https_the_session_cookie_is_secure(sqlite_url: str) -> None:
         client.base_url = "https://testserver"
         desk = Desk(client)
         answer = client.post("/admin/login", data={"token": desk.token("/admin/login"), "secret": ADMIN_SECRET})
-        (cookie,) = [said for said in answer.headers.get_list("set-cookie") if said.startswith(COOKIE)]
+        (cookie,) = [said for said in answer.headers.get_list("set-cookie") if said.startswith("tiltyard-admin-")]
         assert "; secure" in cookie.lower()
 
 
@@ -143,7 +147,7 @@ def test_a_login_form_of_another_network_is_refused(unchanged: SmallSite) -> Non
     bob.token("/admin/login")
     answer = bob.client.post("/admin/login", data={"token": token, "secret": ADMIN_SECRET})
     assert answer.status_code == 403
-    assert COOKIE not in bob.client.cookies
+    assert not [name for name in bob.client.cookies if "admin" in name]
 
 
 def test_every_form_of_the_desk_needs_its_token(unchanged: SmallSite) -> None:
@@ -189,11 +193,12 @@ def test_a_form_from_another_site_is_refused(unchanged: SmallSite) -> None:
 
 def test_who_logs_out_is_out_even_with_the_old_cookie(unchanged: SmallSite) -> None:
     desk = at_the_desk(unchanged)
-    kept = desk.client.cookies[COOKIE]
+    cookie = session_cookie(unchanged)
+    kept = desk.client.cookies[cookie]
     status, where = desk.post("/admin/logout", {}, shown_at="/admin")
     assert (status, where) == (303, "/admin/login")
     assert desk.client.get("/admin").status_code == 303
-    assert desk.client.get("/admin", headers={"cookie": f"{COOKIE}={kept}"}).status_code == 303
+    assert desk.client.get("/admin", headers={"cookie": f"{cookie}={kept}"}).status_code == 303
 
 
 @rule_above_the_store
@@ -202,7 +207,8 @@ def test_who_logs_out_at_one_host_is_out_at_the_others(arena_url: str) -> None:
         app = create_app(site.settings, arena, site.observatory)
         with TestClient(app, follow_redirects=False) as elsewhere:
             desk = at_the_desk(site)
-            session = {"cookie": f"{COOKIE}={desk.client.cookies[COOKIE]}"}
+            cookie = session_cookie(site)
+            session = {"cookie": f"{cookie}={desk.client.cookies[cookie]}"}
             assert elsewhere.get("/admin", headers=session).status_code == 200
             desk.post("/admin/logout", {}, shown_at="/admin")
             assert elsewhere.get("/admin", headers=session).status_code == 303
@@ -267,6 +273,16 @@ def test_a_changed_or_foreign_cookie_is_no_session(sqlite_site: SmallSite) -> No
     for own, admins in (("another secret of the site", ADMIN_SECRET), (SECRET, "another secret of the desk")):
         other = Gate(SiteSettings(db=sqlite_site.url, secret=own, admin_secret=admins), store)
         assert gate.session(other.written(session)) is None
+
+
+def test_two_arenas_on_one_host_share_no_session_whatever_their_secrets(tmp_path: Path, filled_url: str) -> None:
+    other = f"sqlite:///{tmp_path / 'other.db'}"
+    assert run(tmp_path, "arena", "init", "--db", other).returncode == 0
+    with staffed_site(filled_url) as ours, staffed_site(other) as theirs:
+        gates = [Gate(site.settings, site.arena.store) for site in (ours, theirs)]
+        assert gates[0].cookie != gates[1].cookie
+        session = Login(clock() // 1_000_000 + 60, "a" * 22)
+        assert gates[1].session(gates[0].written(session)) is None
 
 
 # --- What is done there ----------------------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ def test_an_exclusion_moves_the_board_and_restoring_moves_it_back(looking: Visit
     page.get_by_role("link", name="Screening").click()
     page.get_by_role("link", name=re.compile(r"^odd")).click()
     page.get_by_role("heading", name=re.compile("If these 30 votes did not count")).wait_for()
-    page.get_by_label("Reason, for the log").fill("one model is voted up, whatever it says")
+    page.get_by_label("Reason, public in the validity report").fill("one model is voted up, whatever it says")
     page.get_by_role("button", name="Exclude 30 votes").click()
     page.get_by_text("The votes no longer count.").wait_for()
     assert first_on_the_board(page) != NAMES[3]

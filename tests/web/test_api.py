@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from starlette.exceptions import HTTPException
 
-from tests.web.sites import MODELS, SmallSite
+from tests.web.sites import MODELS, SmallSite, catalog, small_site
+from tests.within import run
+from tiltyard.arena.events import Choice
+from tiltyard.arena.service import Arena, clock
+from tiltyard.arena.store import Store
 from tiltyard.arena.store.verify import verify
 from tiltyard.web.failures import failure_of
 
@@ -61,16 +67,41 @@ def test_a_skipped_matchup_is_gone_and_an_undone_vote_counts_for_nothing(site: S
     assert client.get(f"/api/v1/matchups/{voted}").json()["status"] == "undone"
 
 
-def test_every_acknowledged_vote_is_in_the_battles_that_are_asked_for_next(site_anywhere: SmallSite) -> None:
+def test_every_acknowledged_vote_is_in_the_battles_that_are_published_next(site_anywhere: SmallSite) -> None:
     client = site_anywhere.client()
     for number in range(5):
         address = f"/api/v1/matchups/{served(client)['matchup_id']}/vote"
         receipt = client.post(address, json={"choice": ("A", "B", "TIE", "BOTH_BAD")[number % 4]}).json()
+        site_anywhere.observatory.refresh()
         rows = [json.loads(line) for line in client.get("/api/v1/battles.jsonl").text.splitlines()]
         assert len(rows) == number + 1
         assert (rows[-1]["model_a"], rows[-1]["model_b"]) == (receipt["model_a"], receipt["model_b"])
         assert rows[-1]["voter"] == "v1"
     assert [row["winner"] for row in rows[:4]] == ["model_a", "model_b", "tie", "tie (bothbad)"]
+
+
+def test_voters_are_numbered_afresh_in_each_download_and_by_their_keys_for_the_operator_alone(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    day = 86_400 * 1_000_000
+    at = clock() // day * day - 3 * day
+    with Arena(Store.open(sqlite_url), now=lambda: at) as arena:
+        arena.append(catalog())
+        for voter in ("ann", "bob", "bob", "cyd"):
+            arena.vote(arena.serve(voter).matchup_id, voter, Choice.A)
+            at += day // 2
+    with small_site(sqlite_url) as site:
+        since = datetime.fromtimestamp((at - day) / 1e6, UTC).date()  # of the last two votes
+
+        def voters(query: str = "") -> list[str]:
+            lines = site.client().get(f"/api/v1/battles.jsonl{query}").text.splitlines()
+            return [json.loads(line)["voter"] for line in lines]
+
+        assert voters() == ["v1", "v2", "v2", "v3"]
+        assert voters(f"?since={since}") == voters(f"?since={since}&on={since}") == ["v1", "v2"]
+    for option, names in (((), ["v1", "v2", "v2", "v3"]), (("--keys",), ["ann", "bob", "bob", "cyd"])):
+        done = run(tmp_path, "arena", "export", "--db", sqlite_url, *option)
+        assert [json.loads(line)["voter"] for line in done.stdout.splitlines()] == names
 
 
 def test_the_board_the_models_and_the_report_are_told(sqlite_site: SmallSite) -> None:

@@ -110,7 +110,7 @@ def test_nothing_public_depends_on_the_words_that_are_being_voted_on(sqlite_temp
 def _same_for_all(page: str, head: str) -> str:
     for part in (head, head[:16], head[:12]):
         page = page.replace(part, "HEAD")
-    return re.sub(r"set-cookie: .*|etag: .*|\nage_seconds.*|\"board_age_seconds\":[^,]*", "", page)
+    return re.sub(r"set-cookie: .*|etag: .*", "", page)
 
 
 def without_the_log(page: str) -> str:
@@ -184,7 +184,8 @@ def test_a_models_page_hides_answers_in_use_and_shows_those_of_retired_prompts(s
         site.later(A_WEEK)
         page = client.get(live).text
         assert HIDDEN not in page
-        assert page.index(words(9, 0, 1)) < page.index("Earlier answers") < page.index(words(1, 0, 1))
+        assert words(9, 0, 1) in page
+        assert words(1, 0, 1) not in page, "what was replaced stays hidden"
         assert words(1, 1, 1) in client.get(compared).text
         assert "The answers to 3 prompts in use are hidden" in page
 

@@ -12,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.arena.engines import Clock, play
-from tests.web.sites import IDENTIFYING, MODELS, NAMES, SmallSite, form_in, vote_once, vote_page
+from tests.web.sites import IDENTIFYING, MODELS, NAMES, QUICK, SmallSite, form_in, vote_once, vote_page
 from tests.web.test_vote_page import site_with_a_clock
 from tiltyard.arena import events as e
 from tiltyard.arena.following.observatory import Observatory
@@ -109,6 +109,7 @@ def test_an_export_ends_before_the_first_vote_that_is_not_final(clocked: tuple[S
     hiding, other = site.client(), site.client()
 
     def exported() -> int:
+        site.observatory.refresh()
         return len([json.loads(line) for line in other.get("/api/v1/battles.jsonl").text.splitlines()])
 
     before = exported()
@@ -170,7 +171,7 @@ def test_a_site_that_starts_while_a_vote_is_held_back_publishes_nothing_of_it(cl
     vote(site.client(), "B")
     with Arena.open(site.url) as second:
         assert second.read(lambda state: state.seq) == before.seq + 3
-        fresh = Observatory(site.url, now=clock)
+        fresh = Observatory(site.url, now=clock, pace=QUICK)
         assert fresh.refresh().board == before.board
         assert len(fresh.look(lambda _, votes: list(votes))) == before.board.votes
         clock.turn(8)

@@ -13,7 +13,7 @@ import pytest
 from tests.forked import PATIENCE_SECONDS
 from tests.processes import wait_until
 from tests.web.holding import held
-from tests.web.sites import SmallSite, form_in, vote_once, vote_page
+from tests.web.sites import SCRAPER, SmallSite, form_in, vote_once, vote_page
 from tests.web.test_health import figures
 from tiltyard.arena import voting
 from tiltyard.web import api, engine, failures, guard, page_cache
@@ -221,7 +221,7 @@ def test_a_long_queue_refuses_new_matchups_and_pages_before_votes(
     assert other.post(f"/api/v1/matchups/{matchup}/vote", json={"choice": "B"}).status_code == 200
     assert site.arena.read(lambda state: int(state.tallies.wins.view.sum())) == 2
     assert site.app.state.refusals.counts == {"matchup": 2, "vote": 2, "page": 0}
-    assert 'what="matchup"} 2' in client.get("/metrics").text
+    assert 'what="matchup"} 2' in client.get("/metrics", headers=SCRAPER).text
     assert engine.MOST_WAITING == {"matchup": 64, "page": 64, "vote": 66}
 
 

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from tests.web.board_fixtures import DAY, MODELS, NEWCOMER, BoardSite, board_site, retire, week_of_votes
-from tests.web.sites import MODELS as SITE_MODELS
-from tests.web.sites import answer, catalog, said
+from tests.web.board_fixtures import MODELS, NEWCOMER, BoardSite, board_site, retire, week_of_votes
 from tiltyard.arena import events as e
 from tiltyard.arena.model_detail import Record, model_detail, results_by_prompt_and_opponent
-from tiltyard.arena.service import Arena
-from tiltyard.arena.store.texts import PastAnswer
-from tiltyard.pages.figures import day
 from tiltyard.web import charts, model
 from tiltyard.web.model import ModelPage, chosen_prompt, extremes, model_page, model_values, prompt_grid
 
@@ -199,43 +193,22 @@ def test_without_a_retired_prompt_no_answer_is_chosen(site: BoardSite) -> None:
     assert "The answers to 6 prompts in use are hidden" in site.client.get(f"/models/{MODELS[0]}").text
 
 
-def past_answers(arena: Arena, model: str, prompt_id: str) -> Sequence[PastAnswer]:
-    with arena.store.database.read() as connection:
-        return arena.store.answers.of(connection, model, prompt_id)
-
-
-def test_answers_that_were_replaced_are_listed_with_their_dates_the_present_one_first(
+def test_of_a_retired_prompt_no_answer_is_shown_that_was_replaced_withheld_or_withdrawn(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     log = week_of_votes(60)
-    for text in ("the *second* answer", "the third <script>answer</script>"):
-        log.now += DAY
-        log.say(e.ResponseAdded(response_id=f"r{log.now}", model=MODELS[0], prompt_id="p3", text=text))
-    with board_site(retire(log, "p2", "p3"), tmp_path_factory.mktemp("history")) as site:
+    log.say(e.ResponseAdded(response_id="new", model=MODELS[0], prompt_id="p3", text="the *second* answer"))
+    log.say(e.ResponseWithdrawn(response_id=f"{MODELS[0]}/p1"))
+    log.say(e.ResponseDisabled(response_id=f"{MODELS[0]}/p2"))
+    with board_site(retire(log, "p1", "p2", "p3"), tmp_path_factory.mktemp("history")) as site:
+        pages = {name: site.client.get(f"/models/{MODELS[0]}", params={"prompt": name}).text for name in ("p1", "p2")}
         page = site.client.get(f"/models/{MODELS[0]}", params={"prompt": "p3"}).text
-        other = site.client.get(f"/models/{MODELS[0]}", params={"prompt": "p2"}).text
-        dates = past_answers(site.arena, MODELS[0], "p3")
-    present, earlier = page.split('<section id="answer">', 1)[1].split("</section>", 1)[0].split("Earlier answers", 1)
-    third, second, first = (day(said.at) for said in dates)
-    assert "the third" in present
-    assert f"since {third}" in present
-    assert re.findall(r"<summary>(.*?)</summary>", earlier) == [f"{second} to {third}", f"{first} to {second}"]
-    assert earlier.index("the <em>second</em> answer") < earlier.index("An answer of <strong>9</strong> words")
-    assert "<script>answer" not in page
-    assert "Earlier answers" not in other  # what was never replaced has no history
-
-
-def test_an_answer_that_comes_back_is_listed_at_each_of_its_times(sqlite_url: str) -> None:
-    with Arena.open(sqlite_url) as arena:
-        arena.append(catalog(prompts=2))
-        assert len(past_answers(arena, SITE_MODELS[0], "p1")) == 1
-        arena.append([msgspec.structs.replace(answer(0, 1, "Another one."), response_id="another")])
-        arena.append([answer(0, 1, said(0, 1))])
-        found = past_answers(arena, SITE_MODELS[0], "p1")
-        first = answer(0, 1, "").response_id
-        assert [past.response_id for past in found] == [first, "another", first]
-        assert found[0].at > found[1].at > found[2].at
-        assert len(past_answers(arena, SITE_MODELS[1], "p1")) == 1
+        asked = {"a": MODELS[0], "b": MODELS[1], "prompt": "p1"}
+        both = site.client.get("/compare", params=asked).text
+    assert "the <em>second</em> answer" in page
+    assert "to 3." not in page, "the replaced one"
+    assert not [name for name, text in pages.items() if f"to {name[1]}." in text]
+    assert "to 1." not in both
 
 
 def test_a_newcomer_is_marked_provisional(site: BoardSite) -> None:
@@ -320,7 +293,7 @@ def test_of_many_prompts_the_worst_and_the_best_are_seen_first(site: BoardSite) 
 def test_the_grid_shows_what_is_missing_and_won_and_lost_behind_it(site: BoardSite) -> None:
     page, snapshot = page_of(site, MODELS[0]), site.world.snapshot
     heatmap = page.detail.heatmap
-    grid, _ = charts.rival_grid(page, snapshot, {})
+    grid, _ = charts.rival_grid(page.facts, page.detail, (), snapshot, {})
     by_prompt = dict(grid.rows)
     seen = set()
     for prompt, counts in zip(heatmap.prompts, heatmap.decisive, strict=True):

@@ -56,13 +56,13 @@ def test_reasons_are_public_and_a_comment_can_be_forgotten(sqlite_site: SmallSit
 
     desk = at_the_desk(site)
     assert "Jane Roe" in desk.client.get("/admin/reports").text
-    sql(site.url, "UPDATE comments SET comment = comment || '!'")
-    assert [str(problem.table) for problem in verify(site.url).problems] == ["comments"]
+    sql(site.url, "UPDATE texts SET text = text || '!' WHERE kind = 'comment'")
+    assert [str(problem.table) for problem in verify(site.url).problems] == ["texts"]
 
     files = list(Path(site.url.removeprefix("sqlite:///")).parent.glob("*.db*"))
     assert any(b"Jane Roe" in file.read_bytes() for file in files)
     client.post("/me/forget", data=hidden_fields(client.get("/me").text))
-    assert sql(site.url, "SELECT count(*) FROM comments") == [(0,)]
+    assert sql(site.url, "SELECT count(*) FROM texts WHERE kind = 'comment'") == [(0,)]
     assert not any(b"Jane Roe" in file.read_bytes() for file in files)  # nor in the log of writes
     assert verify(site.url).clean
 
@@ -72,16 +72,18 @@ def test_the_last_explanation_holds_and_the_operator_can_delete_a_comment(sqlite
     where = vote_once(client, "TIE")
     explain(client, where, **TAGS, comment="first")
     explain(client, where, **{"reason-1": "safer"}, comment="second")
-    assert sql(sqlite_site.url, "SELECT comment FROM comments") == [("second",)]
+    assert sql(sqlite_site.url, "SELECT text FROM texts WHERE kind = 'comment'") == [("second",)]
+    sqlite_site.observatory.refresh()
     rows = [json.loads(line) for line in client.get("/api/v1/battles.jsonl").text.splitlines()]
     assert [row["reasons"] for row in rows] == [["safer"]]
     name = where.rpartition("/")[2]
     token = hidden_fields(admin.get("/admin/reports").text)["token"]
     deleted = admin.post("/admin/reports", data={"token": token, "answer": name, "to": "forget"})
     assert deleted.status_code == 303, deleted.text[-1500:]
-    assert sql(sqlite_site.url, "SELECT count(*) FROM comments") == [(0,)]
+    assert sql(sqlite_site.url, "SELECT count(*) FROM texts WHERE kind = 'comment'") == [(0,)]
     explain(client, where)
     assert verify(sqlite_site.url).clean
+    sqlite_site.observatory.refresh()
     assert "reasons" not in client.get("/api/v1/battles.jsonl").text
 
 
@@ -112,7 +114,7 @@ def test_old_comments_are_tidied_away(sqlite_site: SmallSite) -> None:
     explain(client, vote_once(client), comment="kept for a while")
     for days, left in ((399, 1), (401, 0)):
         tidy(sqlite_site.arena.store, sqlite_site.arena.now() + days * 86_400_000_000, 400)
-        assert sql(sqlite_site.url, "SELECT count(*) FROM comments") == [(left,)]
+        assert sql(sqlite_site.url, "SELECT count(*) FROM texts WHERE kind = 'comment'") == [(left,)]
 
 
 def test_the_operator_says_which_reasons_there_are(sqlite_site: SmallSite) -> None:

@@ -17,7 +17,8 @@ from tiltyard.arena.store.files import PART_BYTES, CleanFile
 from tiltyard.arena.store.verify import verify
 from tiltyard.errors import ArenaError, OptionError
 from tiltyard.web.settings import SiteSettings
-from tiltyard.web.shown import INERT, SANDBOX, ShownLinks, page_start
+from tiltyard.web.shown import INERT, SANDBOX, page_start
+from tiltyard.web.shown_links import ShownLinks
 
 
 def served(client: TestClient) -> dict[str, str]:
@@ -129,6 +130,7 @@ def test_an_answer_that_could_not_be_shown_counts_as_the_policy_says(sqlite_site
         assert (answer.status_code, answer.json()["choice"]) == (200, choice)
         assert client.post(vote, json={"unrendered": said}).status_code == 200
         assert client.post(vote, json={"choice": choice}).status_code == 409
+        sqlite_site.observatory.refresh()
         rows = client.get("/api/v1/battles.jsonl").text.splitlines()
         assert f'"unrendered":"{said}"' in rows[-1]
     assert verify(sqlite_site.url).clean

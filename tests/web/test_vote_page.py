@@ -14,6 +14,7 @@ from tests.arena.engines import Clock, sql
 from tests.web.sites import (
     IDENTIFYING,
     NAMES,
+    QUICK,
     SECRET,
     SmallSite,
     answer,
@@ -143,7 +144,7 @@ def site_with_a_clock(url: str) -> Iterator[tuple[SmallSite, Clock]]:
     with Arena(Store.open(url), now=clock, idle_seconds=3600) as arena:
         if not arena.read(lambda state: len(state.catalog.models)):
             arena.append(catalog())
-        observatory = Observatory(url, now=clock)
+        observatory = Observatory(url, now=clock, pace=QUICK)
         observatory.refresh()
         settings = SiteSettings(db=url, secret=SECRET, rate_limit=False)
         app = create_app(settings, arena, observatory)

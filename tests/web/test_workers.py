@@ -18,6 +18,8 @@ from tests.forked import PATIENCE_SECONDS, Forked, script
 from tests.processes import wait_for
 from tests.sizes import size
 from tests.web.sites import SECRET, catalog, form_in, vote_page
+from tiltyard.arena.events import SettingsChanged
+from tiltyard.arena.policy import DefenceRules, Policy
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store.verify import verify
 from tiltyard.errors import OptionError, StoreError
@@ -38,7 +40,7 @@ def serving(url: str, workers: int) -> Iterator[tuple[str, Forked]]:
     """A site in processes of its own."""
     with Arena.open(url) as arena:
         if not arena.read(lambda state: len(state.catalog.models)):
-            arena.append(catalog())
+            arena.append([SettingsChanged(policy=Policy(defences=DefenceRules(publish_seconds=1))), *catalog()])
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     process = Forked.anywhere(script, SERVE.format(secret=SECRET), url, str(port), str(workers))
@@ -86,9 +88,11 @@ def test_two_workers_on_postgresql_are_one_arena(postgresql_url: str) -> None:
             voted = [
                 name for names in pool.map(lambda _: vote_times(address, size(3, soak=15)), range(4)) for name in names
             ]
-        rows = [
-            json.loads(line) for line in httpx.get(f"{address}/api/v1/battles.jsonl", verify=False).text.splitlines()
-        ]
+        rows: list[dict[str, str]] = []
+        until = time.monotonic() + PATIENCE_SECONDS
+        while len(rows) < len(voted) and time.monotonic() < until:
+            lines = httpx.get(f"{address}/api/v1/battles.jsonl", verify=False).text.splitlines()
+            rows = [json.loads(line) for line in lines]
         assert len(rows) == len(voted) == 4 * size(3, soak=15)
         assert len({row["voter"] for row in rows}) == 4
     assert verify(postgresql_url).clean

@@ -7,6 +7,7 @@ skipped on it waits on another prompt.
 
 from __future__ import annotations
 
+from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.units import SECOND
@@ -57,6 +58,14 @@ def public_prompts(state: ArenaState) -> frozenset[int]:
         and state.latest >= catalog.prompt_off_at[prompt] + hidden
         and not catalog.prompt_reserved[prompt]
     )
+
+
+def shown_answers(catalog: Catalog) -> dict[tuple[int, int], str]:
+    """By model and prompt, the answers that may be shown once their prompt is retired: the present ones, not withheld.
+
+    None that was replaced, withdrawn or erased.
+    """
+    return {cell: name for cell, name in catalog.response_ids.items() if not catalog.is_withheld(name)}
 
 
 def lost_blindness(state: ArenaState, prompt_id: str) -> bool:

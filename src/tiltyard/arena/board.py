@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tiltyard.arena.policy import BadgeRules
 from tiltyard.arena.ratings import Ratings
 from tiltyard.arena.state import ArenaState
+from tiltyard.arena.units import HOUR
 from tiltyard.types import Floats
 from tiltyard.validity import coverage as evenness
 from tiltyard.validity.coverage import (
@@ -143,7 +144,7 @@ class LiveBoard:
     seq: int
     """How many events of the log it has seen."""
     at: int
-    """The time of the last of them (microseconds)."""
+    """The time of the last of them (microseconds), rounded down to the hour."""
     phase: int
     """Phase of the rollout, 1 to 4."""
     ordered_by: OrderedBy
@@ -204,7 +205,7 @@ def live_board(state: ArenaState, ratings: Ratings | None = None, evidence: Evid
     )
     return LiveBoard(
         seq=state.seq,
-        at=state.at,
+        at=state.at // HOUR * HOUR,
         phase=state.phase,
         ordered_by="conservative" if state.phase >= OFFICIAL_FROM else "legacy_elo",
         votes=counted_votes(state),

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.arena.events import ModelAdded, PromptAdded, ResponseAdded
+from tiltyard.arena.events import Erasable, ModelAdded, PromptAdded, ResponseAdded, without_text
 from tiltyard.arena.tallies import Grid
 from tiltyard.bank import AnswerKind
 from tiltyard.errors import ArenaError
@@ -29,6 +29,8 @@ class Catalog:
         """The current answer of each (model, prompt)."""
         self.answers: dict[str, int] = {}
         """The event of every answer that was ever added, by its id; its text is there."""
+        self.model_seq: list[int] = []
+        """The event with the current title of each model."""
         self.prompt_seq: list[int] = []
         """The event with the current text of each prompt."""
         self.kinds: dict[int, str] = {}
@@ -47,6 +49,10 @@ class Catalog:
         """The ids of the answers that say who wrote them."""
         self.answers_off: set[str] = set()
         """The ids of the answers that an administrator switched off."""
+        self.withdrawn: set[str] = set()
+        """The ids of the answers that were taken back or erased; they are also in `answers_off`, and stay there."""
+        self.erased_prompts: set[str] = set()
+        """The ids of prompts that were erased; they stay off."""
         self.hide_telling = True
         """Whether answers that say who wrote them are not served: the policy's `bank.hide_self_naming`."""
         self.revision = 0
@@ -76,22 +82,28 @@ class Catalog:
         """Whether the prompt was ever added."""
         return prompt_id in self._prompt_numbers
 
-    def add_model(self, added: ModelAdded) -> None:
-        """Add a model, or update its metadata."""
+    def add_model(self, added: ModelAdded, seq: int) -> None:
+        """Add a model with event `seq`, or update its metadata."""
         number = self._model_numbers.get(added.model)
         if number is None:
-            self._model_numbers[added.model] = len(self.models)
+            number = self._model_numbers[added.model] = len(self.models)
             self.models.append(added)
+            self.model_seq.append(seq)
             self.model_enabled.append(True)
             self._grow()
-        else:
-            self.models[number] = added
-            self.model_enabled[number] = True
+        self.name_model(added)
+        self.model_seq[number] = seq
+        self.model_enabled[number] = True
+
+    def name_model(self, added: ModelAdded) -> None:
+        """Take over the title of a model, and what else is told of it. Without a title it is called by its id."""
+        title = added.display_name or added.model
+        self.models[self.model(added.model)] = msgspec.structs.replace(added, display_name=title, digest="")
 
     def add_prompt(self, added: PromptAdded, seq: int) -> None:
         """Add a prompt with event `seq`, or update its text and metadata."""
         number = self._prompt_numbers.get(added.prompt_id)
-        kept = msgspec.structs.replace(added, text="")
+        kept = without_text(added)
         if number is None:
             self._prompt_numbers[added.prompt_id] = len(self.prompts)
             self.prompts.append(kept)
@@ -115,7 +127,7 @@ class Catalog:
         if self.response_ids.get(cell) != added.response_id:
             self.shown.view[cell] = 0
         self.response_ids[cell] = added.response_id
-        if added.file:
+        if added.answer_kind != AnswerKind.TEXT:
             self.kinds[cell[1]] = added.answer_kind
         self.answered.view[cell] = 1
 
@@ -154,6 +166,21 @@ class Catalog:
             self.telling.discard(response_id)
         else:
             self.answers_off.add(response_id)
+
+    def withdraw(self, response_id: str) -> None:
+        """Never serve or show an answer again."""
+        self.withdrawn.add(response_id)
+        self.answers_off.add(response_id)
+
+    def erase(self, what: Erasable, name: str, at: int) -> None:
+        """Take note that something was erased."""
+        if what == "prompt":
+            self.switch_prompt(name, on=False, at=at)
+            self.erased_prompts.add(name)
+        elif what == "answer":
+            self.withdraw(name)
+        elif what == "model":
+            self.name_model(without_text(self.models[self.model(name)]))
 
     def count_shown(self, a: int, b: int, prompt: int) -> None:
         """Count a served matchup."""

@@ -7,7 +7,6 @@ does to a matchup, and `check_events` what may be appended by hand.
 from __future__ import annotations
 
 import re
-import secrets
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
@@ -16,7 +15,6 @@ import msgspec
 
 from tiltyard.arena import events as e
 from tiltyard.arena import reasons, voting
-from tiltyard.arena.chain import salted_digest
 from tiltyard.arena.policy import PHASES
 from tiltyard.arena.public_rows import has_control_character
 from tiltyard.arena.state import ArenaState
@@ -274,7 +272,6 @@ class ExplainVote(_WithoutReply):
         super().__init__(matchup_id, voter, quotas)
         self.tags = tuple(tags)
         self.comment = comment
-        self.salt = secrets.token_hex(16)
 
     def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:
         """Note the reasons, or refuse them."""
@@ -285,8 +282,7 @@ class ExplainVote(_WithoutReply):
             self.comment = reasons.checked_comment(self.comment, state.policy.ballot)
         except reasons.BadReason as refusal:
             return voting.Decision(ballot, refusal=refusal)
-        digest = salted_digest(self.salt, self.comment) if self.comment else ""
-        return voting.explain(ballot, tags, digest, now, in_review=state.review is not None)
+        return voting.explain(ballot, tags, self.comment, now, in_review=state.review is not None)
 
 
 def _review_is_over(ballot: Ballot, state: ArenaState) -> Decision | None:
@@ -349,22 +345,25 @@ def check_events(bodies: Iterable[e.AnyBody], state: ArenaState) -> None:
     models: set[str] = set()
     prompts: set[str] = set()
     kinds: dict[str, str] = {}
+    gone = state.catalog.erased_prompts
     for body in bodies:
-        if type(body) in e.OF_MATCHUPS or isinstance(body, e.Explained):
+        if type(body) in e.OF_MATCHUPS or isinstance(body, e.Explained | e.Erased):
             name = type(body).__name__
-            raise ArenaError(f"{name} is not written by hand: serve, vote, reveal, skip, undo or explain instead.")
+            raise ArenaError(f"{name} is not written by hand: serve, vote, reveal, skip, undo, explain, erase instead.")
         check_content(body)
         match body:
             case e.ModelAdded():
                 models.add(body.model)
+            case e.PromptAdded() | e.PromptEnabled() | e.PromptReserved() if body.prompt_id in gone:
+                raise ArenaError(f"prompt {body.prompt_id!r} was erased. Give what is asked now a new id.")
             case e.PromptAdded():
                 prompts.add(body.prompt_id)
             case e.ReviewSet() if state.review is not None and state.review.closed:
                 raise voting.ReviewClosed(REVIEW_OVER)
             case e.Excluded() | e.Restored():
                 _check_votes_exist(body.matchup_ids, state)
-        if isinstance(body, e.ResponseEnabled | e.ResponseDisabled):
-            _check_answer_exists(body.response_id, state)
+        if isinstance(body, e.ResponseEnabled | e.ResponseDisabled | e.ResponseWithdrawn):
+            _check_answer(body, state)
         if isinstance(body, e.ResponseAdded | e.ModelEnabled | e.ModelDisabled) and body.model not in models:
             state.catalog.model(body.model)
         if isinstance(body, ABOUT_A_PROMPT) and body.prompt_id not in prompts:
@@ -420,8 +419,11 @@ def _check_votes_exist(matchup_ids: tuple[str, ...], state: ArenaState) -> None:
         raise ArenaError(f"{len(missing)} of {len(matchup_ids)} matchups have no vote, such as {missing[0]!r}.")
 
 
-def _check_answer_exists(response_id: str, state: ArenaState) -> None:
-    if response_id not in state.catalog.response_ids.values():
+def _check_answer(body: e.ResponseEnabled | e.ResponseDisabled | e.ResponseWithdrawn, state: ArenaState) -> None:
+    response_id, catalog = body.response_id, state.catalog
+    if response_id in catalog.withdrawn:
+        raise ArenaError(f"answer {response_id[:40]!r} was withdrawn or erased, and stays so. Import another one.")
+    if response_id not in (catalog.answers if isinstance(body, e.ResponseWithdrawn) else catalog.response_ids.values()):
         raise ArenaError(f"there is no current answer {response_id[:40]!r} in this arena. Check the id.")
 
 

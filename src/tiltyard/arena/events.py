@@ -1,13 +1,15 @@
 """Everything that can happen in an arena.
 
-The log of these events is the only source of truth; everything else is computed from it.
+The log of these events is the only source of truth; everything else is computed from it. What somebody wrote (`TEXTS`)
+is not in it, so that it can be erased: a stored event has its salted `digest`, and text and salt lie in a table. An
+event that is read back has its text only where it was filled in (`store/log.py`).
 """
 
 from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from typing import Literal
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -40,6 +42,10 @@ LANES: tuple[Lane, ...] = ("coverage", "contender", "uncertainty", "exploration"
 """The lanes of the policy; `legacy` is the earlier matchmaking, which phase 1 keeps, and `imported` is none of ours.
 
 In a review, `review` is a reviewer's turn and `adjudication` that of whoever decides where reviewers disagree."""
+
+
+Erasable = Literal["prompt", "answer", "model", "reason"]
+"""What an operator can erase; comments and what leads to a visitor have ways of their own (`store/forgetting.py`)."""
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind"):
@@ -86,16 +92,17 @@ class ModelAdded(Body, frozen=True, kw_only=True, omit_defaults=True, tag="model
     """A new model, or new metadata for an existing one. It is enabled."""
 
     model: str
-    display_name: str
-    provider: str = msgspec.field(default_factory=str)  # always written
-    licence: str = msgspec.field(default_factory=str)
-    link: str = msgspec.field(default_factory=str)
+    display_name: str = ""
+    provider: str = ""
+    licence: str = ""
+    link: str = ""
     price: float | None = None
     """US dollars for a million tokens of output, as stated."""
     speed: float | None = None
     """Tokens of output per second, as stated."""
     aliases: tuple[str, ...] = ()
     """Other names that would tell who wrote an answer."""
+    digest: str = ""
 
 
 class ModelEnabled(Body, frozen=True, kw_only=True, tag="model_enabled"):
@@ -114,13 +121,15 @@ class PromptAdded(Body, frozen=True, kw_only=True, omit_defaults=True, tag="prom
     """A prompt. It is enabled."""
 
     prompt_id: str
-    text: str
+    text: str = ""
     subject: str | None = msgspec.field(default_factory=lambda: None)  # always written
     tags: tuple[str, ...] = msgspec.field(default_factory=lambda: ())
     language: str = ""
     """What language it is in, as stated."""
     salt: str = ""
-    """A random salt: a digest of the text is public once somebody voted on it, and must not let the text be guessed."""
+    """With what the digest is salted, where the text is filled in."""
+    digest: str = ""
+    """It is public once somebody voted on the prompt."""
 
 
 class PromptEnabled(Body, frozen=True, kw_only=True, tag="prompt_enabled"):
@@ -147,14 +156,13 @@ class ResponseAdded(Body, frozen=True, kw_only=True, omit_defaults=True, tag="re
     response_id: str
     model: str
     prompt_id: str
-    text: str
+    text: str = ""
     """The answer; of an answer that is a file, a description, or nothing."""
-    salt: str = msgspec.field(default_factory=str)  # always written
-    """A random salt: a digest of the text must not reveal the author to anyone who has the text."""
     answer_kind: str = AnswerKind.TEXT.value
     """What the answer is: an `AnswerKind`."""
     file: str = ""
     """The SHA-256 of the file, as it is shown to voters. Empty: the answer is its text."""
+    digest: str = ""
 
 
 class ResponseEnabled(Body, frozen=True, kw_only=True, tag="response_enabled"):
@@ -167,6 +175,20 @@ class ResponseDisabled(Body, frozen=True, kw_only=True, tag="response_disabled")
     """This one answer is no longer served; its votes remain."""
 
     response_id: str
+
+
+class ResponseWithdrawn(Body, frozen=True, kw_only=True, tag="response_withdrawn"):
+    """This answer was taken back: it is never served or shown again; its votes remain."""
+
+    response_id: str
+
+
+class Erased(Body, frozen=True, kw_only=True, tag="erased"):
+    """What was written there is gone. Prompts and answers are not served any more; the votes remain."""
+
+    what: Erasable
+    subject_id: str
+    """The id of a prompt, an answer or a model, or the number of the event with a reason."""
 
 
 class MatchupServed(Body, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag="matchup_served"):
@@ -233,7 +255,8 @@ class Explained(Body, frozen=True, kw_only=True, gc=False, omit_defaults=True, t
     tags: tuple[str, ...] = ()
     """Reasons of the policy (`ballot.reasons`)."""
     comment: str = ""
-    """A salted digest of what the voter wrote. The text is outside the log, where it can be deleted. Empty: nothing."""
+    digest: str = ""
+    """Of the comment; empty if there was none."""
 
 
 SELF_NAMING = "self-identifying"
@@ -242,27 +265,30 @@ MAY_NAME = "may-identify"
 """The flag of an answer with a word that may name its author, and may mean something else. It is served."""
 
 
-class Flagged(Body, frozen=True, kw_only=True, tag="flagged"):
+class Flagged(Body, frozen=True, kw_only=True, omit_defaults=True, tag="flagged"):
     """Something looks suspicious. A flag changes no rating."""
 
     subject: Literal["voter", "vote", "response", "model"]
     subject_id: str
     flag: str
     detail: str = ""
+    digest: str = ""
 
 
-class Excluded(Body, frozen=True, kw_only=True, tag="excluded"):
+class Excluded(Body, frozen=True, kw_only=True, omit_defaults=True, tag="excluded"):
     """These votes no longer count."""
 
     matchup_ids: tuple[str, ...]
-    reason: str
+    reason: str = ""
+    digest: str = ""
 
 
-class Restored(Body, frozen=True, kw_only=True, tag="restored"):
+class Restored(Body, frozen=True, kw_only=True, omit_defaults=True, tag="restored"):
     """These votes count again."""
 
     matchup_ids: tuple[str, ...]
-    reason: str
+    reason: str = ""
+    digest: str = ""
 
 
 class HeadPublished(Body, frozen=True, kw_only=True, omit_defaults=True, tag="head_published"):
@@ -290,6 +316,8 @@ AnyBody = (
     | ResponseAdded
     | ResponseEnabled
     | ResponseDisabled
+    | ResponseWithdrawn
+    | Erased
     | MatchupServed
     | Voted
     | Revealed
@@ -306,6 +334,61 @@ AnyBody = (
 
 OF_MATCHUPS = frozenset({MatchupServed, Voted, Revealed, Skipped, Expired, Undone})
 """The kinds of events that are about one matchup and caused by its voter."""
+
+
+TEXTS: Final[dict[type[Body], tuple[str, ...]]] = {
+    ModelAdded: ("display_name", "provider", "licence", "link", "aliases"),
+    PromptAdded: ("text",),
+    ResponseAdded: ("text", "file"),
+    Explained: ("comment",),
+    Flagged: ("detail",),
+    Excluded: ("reason",),
+    Restored: ("reason",),
+}
+"""The events with something that somebody wrote, and its fields; several are one text, a list in JSON."""
+
+B = TypeVar("B", bound=Body)
+
+
+def written_text(body: Body) -> str:
+    """What an event of `TEXTS` says in words."""
+    values = [getattr(body, name) for name in TEXTS[type(body)]]
+    return values[0] if len(values) == 1 else msgspec.json.encode(values).decode()
+
+
+def without_text(body: B, digest: str = "") -> B:
+    """The event as it is stored, with the digest of its text."""
+    empty: dict[str, Any] = {name: () if name == "aliases" else "" for name in TEXTS[type(body)]}
+    if isinstance(body, PromptAdded):
+        empty["salt"] = ""
+    return msgspec.structs.replace(body, digest=digest, **empty)
+
+
+def with_text(body: B, salt: str, text: str) -> B:
+    """A stored event with its text."""
+    names = TEXTS[type(body)]
+    filled = dict(zip(names, [text] if len(names) == 1 else msgspec.json.decode(text), strict=True))
+    if isinstance(body, ModelAdded):
+        filled["aliases"] = tuple(filled["aliases"])
+    elif isinstance(body, PromptAdded):
+        filled["salt"] = salt
+    return msgspec.structs.replace(body, **filled)
+
+
+def subject_of(body: Body, seq: int) -> tuple[str, str]:
+    """What the text of event `seq` is about: a kind, and an id of that kind."""
+    match body:
+        case ModelAdded():
+            return "model", body.model
+        case PromptAdded():
+            return "prompt", body.prompt_id
+        case ResponseAdded():
+            return "answer", body.response_id
+        case Explained():
+            return "comment", body.matchup_id
+        case Flagged():
+            return "answer" if body.subject == "response" else body.subject, body.subject_id
+    return "reason", str(seq)
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):

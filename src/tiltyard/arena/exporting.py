@@ -29,8 +29,8 @@ class ArenaExport:
 
 
 @contextmanager
-def open_export(db: str) -> Iterator[ArenaExport]:
-    """Every vote of the public log, with its status and weight, while the database is open."""
+def open_export(db: str, *, keys: bool = False) -> Iterator[ArenaExport]:
+    """Every final vote, with its status and weight, while the database is open; with `keys` under those of the log."""
     store = Store.open(db)
     try:
         with store.database.read() as connection:
@@ -38,7 +38,7 @@ def open_export(db: str) -> Iterator[ArenaExport]:
         rules = state.policy.intervals
         weights = vote_weights(vote_table(votes, state.catalog), state.policy.defences)
         yield ArenaExport(
-            battle_rows(votes, state.catalog, weights.tolist(), tags_by_matchup(store, state.seq)),
+            battle_rows(votes, state.catalog, weights.tolist(), tags_by_matchup(store, state.seq), keys=keys),
             prompt_texts(store),
             CLUSTERS[rules.speak_for],
             rate_options(rules),

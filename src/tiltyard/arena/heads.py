@@ -61,6 +61,8 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """The SHA-256 of the weights that the votes have there, as the last line of a witness; empty if all weigh 1."""
     state: str | msgspec.UnsetType = msgspec.UNSET
     """In a signed statement: the SHA-256 of the checkpoint that is kept there, from which `verify --since` begins."""
+    next_key: str | msgspec.UnsetType = msgspec.UNSET
+    """The public key that signs later heads: whoever trusts this one may trust that one."""
 
 
 class HeadFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -83,9 +85,17 @@ class HeadFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def wrong(self) -> str:
         """What is wrong with the signature; empty if it is good, or if there is none."""
-        if not self.signature or _is_signed(self.key, self.signature, self.statement):
+        if not self.signature:
             return ""
-        return f"the signature of the head is not by {self.key}: the file was changed, or is no head"
+        kinds = _cryptography()
+        from cryptography.exceptions import InvalidSignature
+
+        try:
+            public = kinds.Ed25519PublicKey.from_public_bytes(_key_bytes(self.key))
+            public.verify(base64.b64decode(self.signature, validate=True), self.statement.encode())
+        except (InvalidSignature, ValueError):
+            return f"the signature of the head is not by {self.key}: the file was changed, or is no head"
+        return ""
 
 
 def kept_heads(given: Iterable[str]) -> list[Head | HeadFile]:
@@ -93,6 +103,8 @@ def kept_heads(given: Iterable[str]) -> list[Head | HeadFile]:
     result: list[Head | HeadFile] = []
     for text in given:
         result += parse_heads(read_named(text), text[1:]) if text.startswith("@") else [Head.parse(text)]
+    if any(plain(head).rows == 0 for head in result):
+        raise OptionError("a head of no rows says nothing: everything contains it. Name a head that you kept.")
     return result
 
 
@@ -101,11 +113,27 @@ def trusted_keys(given: Iterable[str]) -> list[str]:
     keys: list[str] = []
     for text in given:
         lines = (read_named(text) if text.startswith("@") else text).split("\n")
-        found = [check_key(line) for line in lines if line.strip()]
+        found = [line.strip() for line in lines if line.strip()]
         if not found:
             raise OptionError(f"{text or 'an empty text'} holds no key. Name a public key, or leave the option out.")
+        for key in found:
+            try:
+                _key_bytes(key)
+            except ValueError:
+                example = f"It looks like {KEY_PREFIX}MCowBQ…=, 44 letters of base64"
+                raise OptionError(f"{key[:80]!r} is not a public key. {example}.") from None
         keys += found
     return keys
+
+
+def with_successors(keys: Iterable[str], heads: Iterable[HeadFile]) -> list[str]:
+    """These keys, and those that their heads name as the next, one after the other."""
+    result = list(keys)
+    for file in sorted(heads, key=lambda file: (plain(file).rows, file.stated.at)):
+        named = file.stated.next_key
+        if named and file.key in result and not file.wrong():
+            result.append(named)
+    return result
 
 
 def read_named(name: str) -> str:
@@ -120,14 +148,13 @@ def parse_heads(text: str, source: str) -> list[Head | HeadFile]:
     """The heads in a text, head files or lines of `HASH@N`, among other lines; `source` names it in errors."""
     result: list[Head | HeadFile] = []
     for line in text.splitlines() if not text.lstrip().startswith("{\n") else [text]:
-        if line.lstrip().startswith("{"):
-            try:
+        try:
+            if line.lstrip().startswith("{"):
                 result.append(msgspec.json.decode(line, type=HeadFile))
-            except msgspec.MsgspecError as error:
-                advice = "`tiltyard arena head --out` writes one"
-                raise OptionError(f"{source}: not a head file ({error}): {advice}.") from None
-        elif _WRITTEN.match(line):
-            result.append(Head.parse(line))
+            elif _WRITTEN.match(line):
+                result.append(Head.parse(line))
+        except msgspec.MsgspecError as error:
+            raise OptionError(f"{source}: not a head file ({error}): `arena head --out` writes one.") from None
     if not result:
         raise OptionError(f"{source} holds no head. Write one HASH@N a line, or name a file of `arena head --out`.")
     return result
@@ -151,25 +178,6 @@ def signed(statement: Statement, pem: bytes | None = None) -> HeadFile:
     text = msgspec.json.encode(statement).decode()
     if pem is None:
         return HeadFile(statement=text)
-    key = _private_key(pem)
-    return HeadFile(statement=text, key=_public_text(key), signature=base64.b64encode(key.sign(text.encode())).decode())
-
-
-def check_key(text: str) -> str:
-    """A public key as it is written in head files; anything else is an error."""
-    name = text.strip()
-    try:
-        raw = base64.b64decode(name.removeprefix(KEY_PREFIX), validate=True)
-    except ValueError:
-        raw = b""
-    if not name.startswith(KEY_PREFIX) or len(raw) != 32:
-        raise OptionError(
-            f"{name[:80]!r} is not a public key. It looks like {KEY_PREFIX}MCowBQ…=, 44 letters of base64."
-        )
-    return name
-
-
-def _private_key(pem: bytes) -> Any:
     kinds = _cryptography()
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -179,23 +187,19 @@ def _private_key(pem: bytes) -> Any:
         key = None
     if not isinstance(key, kinds.Ed25519PrivateKey):
         raise OptionError("the key file holds no Ed25519 private key without a password. Make one with --new-key.")
-    return key
+    return HeadFile(statement=text, key=_public_text(key), signature=base64.b64encode(key.sign(text.encode())).decode())
+
+
+def _key_bytes(key: str) -> bytes:
+    """The bytes of a public key as head files have it; a ValueError if it is none."""
+    raw = base64.b64decode(key.removeprefix(KEY_PREFIX), validate=True)
+    if not key.startswith(KEY_PREFIX) or len(raw) != 32:
+        raise ValueError(key)
+    return raw
 
 
 def _public_text(private: Any) -> str:
     return KEY_PREFIX + base64.b64encode(private.public_key().public_bytes_raw()).decode()
-
-
-def _is_signed(key: str, signature: str, text: str) -> bool:
-    kinds = _cryptography()
-    from cryptography.exceptions import InvalidSignature
-
-    try:
-        public = kinds.Ed25519PublicKey.from_public_bytes(base64.b64decode(check_key(key).removeprefix(KEY_PREFIX)))
-        public.verify(base64.b64decode(signature, validate=True), text.encode())
-    except (InvalidSignature, OptionError, ValueError):
-        return False
-    return True
 
 
 def _cryptography() -> Any:

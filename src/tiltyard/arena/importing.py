@@ -91,6 +91,7 @@ class Import:
     answers: int = 0
     unchanged: int = 0
     empty: int = 0
+    erased: int = 0
     unusable: list[str] = field(default_factory=list)
     """Text answers without code that can be shown, and why."""
     strangers: Counter[str] = field(default_factory=Counter)
@@ -128,6 +129,8 @@ class Import:
             )
         if self.empty:
             lines.append(f"{self.empty} empty answers left out: there is nothing to show")
+        if self.erased:
+            lines.append(f"{self.erased} prompts and answers left out: they were erased")
         if self.unusable:
             lines.append(f"{len(self.unusable)} answers left out: they hold nothing that can be shown, such as:")
             lines += [f"  {line}" for line in self.unusable[:LISTED]]
@@ -199,6 +202,9 @@ def _plan_prompts(
     for prompt in prompts:
         if not prompt.text.strip():
             raise BankError(f"{bank}: prompt {prompt.prompt_id!r} is empty. Write it, or remove it.")
+        if prompt.prompt_id in catalog.erased_prompts:
+            plan.erased += 1
+            continue
         number = catalog.prompt(prompt.prompt_id) if catalog.has_prompt(prompt.prompt_id) else None
         added = e.PromptAdded(
             prompt_id=prompt.prompt_id,
@@ -209,7 +215,7 @@ def _plan_prompts(
         )
         if number is not None:
             kept = catalog.prompts[number]
-            if msgspec.structs.replace(kept, text=prompt_texts.get(prompt.prompt_id) or "", salt="") == added:
+            if msgspec.structs.replace(kept, text=prompt_texts.get(prompt.prompt_id) or "") == added:
                 plan.unchanged += 1
                 continue
         plan.prompts += 1
@@ -264,7 +270,10 @@ def _plan_answers(
         if response.answer_kind is AnswerKind.TEXT:
             response = for_people(response)
             require_text(response, "an arena")
-        if prompt_id not in known:
+        present = _present(catalog, name, prompt_id)
+        if prompt_id in catalog.erased_prompts or (present in catalog.withdrawn and present not in texts):
+            plan.erased += 1
+        elif prompt_id not in known:
             plan.strangers[prompt_id] += 1
         elif response.file:
             _plan_file(plan, catalog, texts, response, folder)
@@ -272,7 +281,7 @@ def _plan_answers(
             plan.empty += 1
         elif code is not None:
             _plan_code(plan, catalog, texts, response, code)
-        elif texts.get(_present(catalog, name, prompt_id)) == response.response_text:
+        elif texts.get(present) == response.response_text:
             _same_kind(plan, catalog, response)
             plan.unchanged += 1
         else:

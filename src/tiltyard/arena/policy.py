@@ -158,9 +158,10 @@ class DefenceRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """The same for all votes of one calendar day (UTC) on one model, and of 7 and of 30 days. (ours)"""
     rounds: int = 12
     """How often expectations and weights are computed anew, at most; a few are enough. (ours)"""
-    publish_seconds: int = 60
-    """Seconds between two publications of ratings. 86400 publishes daily at midnight UTC, which leaves an attacker
-    without feedback for a day. (ours)"""
+    publish_seconds: int = 3600
+    """Seconds between two publications of everything public: at the full hour unless set otherwise, and when the
+    operator decides something. Shorter: whoever polls the site can date votes more precisely. 86400 publishes daily at
+    midnight UTC, which leaves an attacker without feedback for a day. (ours)"""
     alarm_z: float = 4.0
     """A model is reported to the operator as contested when its latest votes differ from all earlier ones by this many
     standard errors. Nothing else follows from it by itself. 0: never. (ours)"""

@@ -17,7 +17,6 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from tiltyard.arena import events as e
-from tiltyard.arena.chain import salted_digest
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.units import HOUR
 
@@ -42,10 +41,9 @@ class PublicPhase(_Row, frozen=True, kw_only=True, tag="phase"):
 
 
 class PublicModel(_Row, frozen=True, kw_only=True, tag="model"):
-    """A new model, or another name of one that is there. It is enabled."""
+    """A new model, or new facts about one that is there. It is enabled. Its title can be erased, and is in no row."""
 
     model: str
-    name: str
 
 
 class PublicModelEnabled(_Row, frozen=True, kw_only=True, tag="enabled"):
@@ -139,7 +137,7 @@ def prompt_row(added: e.PromptAdded, hour: int = 0) -> PublicPrompt:
         subject=added.subject,
         tags=added.tags,
         language=added.language,
-        text=salted_digest(added.salt, added.text),
+        text=added.digest,
     )
 
 
@@ -177,7 +175,7 @@ def public_rows(
                     kind = PublicExclusion if isinstance(body, e.Excluded) else PublicRestoration
                     yield kind(hour=hour, receipts=names)
             case e.ModelAdded():
-                yield PublicModel(hour=hour, model=body.model, name=body.display_name)
+                yield PublicModel(hour=hour, model=body.model)
             case e.ModelEnabled():
                 yield PublicModelEnabled(hour=hour, model=body.model)
             case e.ModelDisabled():

@@ -10,14 +10,10 @@ from __future__ import annotations
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from tiltyard.errors import ArenaError, OptionError
-
-if TYPE_CHECKING:
-    from tiltyard.arena.events import Choice
 
 TAGS_MOST = 12
 TAG_CHARACTERS = 40
@@ -91,7 +87,7 @@ class ModelReasons(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.for_it or self.against_it)
 
 
-def reasons_of_models(explained: Iterable[tuple[str, str, Choice, Sequence[str]]]) -> Mapping[str, ModelReasons]:
+def reasons_of_models(explained: Iterable[tuple[str, str, str, Sequence[str]]]) -> Mapping[str, ModelReasons]:
     """The reasons for and against every model, the most frequent first.
 
     Parameters:
@@ -100,9 +96,9 @@ def reasons_of_models(explained: Iterable[tuple[str, str, Choice, Sequence[str]]
     """
     given: dict[str, tuple[Counter[str], Counter[str]]] = {}
     for model_a, model_b, choice, tags in explained:
-        if choice.value not in ("A", "B"):
+        if choice not in ("A", "B"):
             continue
-        winner, loser = (model_a, model_b) if choice.value == "A" else (model_b, model_a)
+        winner, loser = (model_a, model_b) if choice == "A" else (model_b, model_a)
         given.setdefault(winner, (Counter(), Counter()))[0].update(tags)
         given.setdefault(loser, (Counter(), Counter()))[1].update(tags)
     return {

@@ -246,7 +246,9 @@ class Effects:
 
 def copy_of(state: ArenaState, votes: Iterable[CastVote]) -> ArenaState:
     """An in-memory copy of this state; `votes` are all votes that the state has applied, in order."""
-    return decode_state(encode_state(state), VoteColumns(votes))
+    result = decode_state(encode_state(state), VoteColumns(votes))
+    result.catalog.models[:] = state.catalog.models  # with their titles, which the bytes do not hold
+    return result
 
 
 def effects_of(state: ArenaState, change: Excluded | Restored) -> Effects:

@@ -145,7 +145,7 @@ def _catalog_changed(state: ArenaState, seq: int, event: e.Event) -> None:
     body, catalog = event.body, state.catalog
     match body:
         case e.ModelAdded():
-            catalog.add_model(body)
+            catalog.add_model(body, seq)
         case e.PromptAdded():
             catalog.add_prompt(body, seq)
         case e.ResponseAdded():
@@ -158,6 +158,10 @@ def _catalog_changed(state: ArenaState, seq: int, event: e.Event) -> None:
             catalog.reserve_prompt(body.prompt_id, at=event.at)
         case e.ResponseEnabled() | e.ResponseDisabled():
             catalog.switch_answer(body.response_id, on=isinstance(body, e.ResponseEnabled))
+        case e.ResponseWithdrawn():
+            catalog.withdraw(body.response_id)
+        case e.Erased():
+            catalog.erase(body.what, body.subject_id, event.at)
         case e.Flagged() if body.subject == "response" and body.flag == e.SELF_NAMING:
             catalog.tell_author(body.subject_id)
         case e.Flagged():
@@ -276,6 +280,8 @@ _HANDLERS: dict[type[e.Body], Callable[[ArenaState, int, e.Event], None]] = {
     e.PromptReserved: _catalog_changed,
     e.ResponseEnabled: _catalog_changed,
     e.ResponseDisabled: _catalog_changed,
+    e.ResponseWithdrawn: _catalog_changed,
+    e.Erased: _catalog_changed,
     e.Flagged: _catalog_changed,
     e.MatchupServed: _matchup_served,
     e.Voted: _voted,

@@ -7,6 +7,7 @@ not; `VoteTable` is what boards and weights are computed from: those that count.
 from __future__ import annotations
 
 import enum
+import sys
 from array import array
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -353,14 +354,18 @@ def battle_rows(
     catalog: Catalog,
     weights: Iterable[float],
     reasons: Mapping[str, Sequence[str]] | None = None,
+    *,
+    between: tuple[int, int] = (0, sys.maxsize),
+    keys: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """One row per vote, in the order of the log, with its status and weight; votes that were undone are left out.
 
-    `weights` are those of the votes that count.
+    `weights` are those of the votes that count; `between` are the first second of the votes that are asked for, and the
+    first one after them.
 
     An excluded vote weighs 0, a counted one as much as on the published board, so that rating the rows gives that
-    board. `voter` is a number assigned in order of appearance: it says which votes belong together, and cannot be
-    traced back. The time is rounded down to the hour, so that it cannot be matched with another log. `unrendered` is
+    board. `voter` is a number in order of appearance in these rows, or with `keys` the random key of the log: it says
+    which votes belong together. The time is rounded down to the hour. `unrendered` is
     a column where any voter said that answer `A`, `B` or both (`AB`) could not be shown, and `reasons` one where any
     voter gave reasons; these are lists of tags.
     """
@@ -371,16 +376,20 @@ def battle_rows(
     numbers: dict[str, int] = {}
     says_unrendered = any(vote.unrendered for vote in cast)
     for vote in cast:
+        hour, counts = vote.at // HOUR * 3600, vote.standing is VoteStanding.COUNTED
+        weighs = next(weight) if counts else 0.0
+        if not between[0] <= hour < between[1]:
+            continue
         yield {
             "model_a": models[vote.a],
             "model_b": models[vote.b],
             "winner": vote.choice.outcome.value,
             "source": "human",
             "question_id": prompts[vote.prompt],
-            "voter": f"v{numbers.setdefault(vote.voter, len(numbers) + 1)}",
-            "timestamp": vote.at // HOUR * 3600,
+            "voter": vote.voter if keys else f"v{numbers.setdefault(vote.voter, len(numbers) + 1)}",
+            "timestamp": hour,
             "status": str(vote.standing),
-            "weight": next(weight) if vote.standing is VoteStanding.COUNTED else 0.0,
+            "weight": weighs,
             **({"unrendered": vote.unrendered} if says_unrendered else {}),
             **({"reasons": list(reasons.get(vote.matchup_id, ()))} if reasons else {}),
         }

@@ -198,7 +198,7 @@ def undo(ballot: Ballot, now: int) -> Decision:
 
 
 def explain(ballot: Ballot, tags: tuple[str, ...], comment: str, now: int, *, in_review: bool = False) -> Decision:
-    """Say why. Only the voter of a final vote can, whose names were shown; `comment` is a digest.
+    """Say why. Only the voter of a final vote can, whose names were shown.
 
     In a review names are held back, so also a vote that can be undone is explained, and why one cannot judge.
     """

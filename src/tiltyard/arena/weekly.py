@@ -28,6 +28,7 @@ from tiltyard.arena.events import LANES, Excluded, Flagged, Restored
 from tiltyard.arena.matchmaking.exposure import conservative_order, ready_contenders
 from tiltyard.arena.offline import OfflineBoard
 from tiltyard.arena.state import ArenaState
+from tiltyard.arena.units import HOUR
 from tiltyard.arena.votes import VoteTable
 from tiltyard.types import Ints
 from tiltyard.validity.calibration import CalibrationCurve, ConfidenceBin
@@ -200,8 +201,8 @@ class WeeklyReport:
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values."""
         return {
-            "since": self.since,
-            "until": self.until,
+            "since": self.since // HOUR * HOUR,
+            "until": self.until // HOUR * HOUR,
             "status": self.board.publication.status,
             "publication": publication_values(self.board.publication),
             "phase": self.board.phase,

@@ -26,13 +26,14 @@ from tiltyard.arena import public_rows as rows
 from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE, official_order
 from tiltyard.arena.chain import FIRST_HASH, link_line
 from tiltyard.arena.following.replay import published_ratings
-from tiltyard.arena.heads import Head, HeadFile, plain
+from tiltyard.arena.heads import Head, HeadFile, plain, with_successors
 from tiltyard.arena.policy import PHASES
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.units import HOUR
 from tiltyard.arena.votes import CastVote, VoteColumns, VoteStanding, VoteTable, vote_table
 from tiltyard.errors import ArenaError, OptionError, TiltyardError
-from tiltyard.pages.figures import day, plural, points
+from tiltyard.pages.escaping import look_alikes
+from tiltyard.pages.figures import day, plural
 
 T = TypeVar("T")
 
@@ -61,6 +62,50 @@ class WitnessWeights(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     weights: dict[str, float]
     """By receipt, how much of each of these votes counts: above 0 and below 1."""
+
+
+class KeptProof(msgspec.Struct, kw_only=True):
+    """What a reader kept of what is checked, somewhere else."""
+
+    fingerprint: str = ""
+    """The SHA-256 of the manifest of a published folder."""
+    heads: list[Head | HeadFile] = []
+    keys: list[str] = []
+    """Public keys; one of them, or one that it named as the next, must have signed the newest signed head."""
+    receipts: list[str] = []
+    """Votes that must be there, each `ID` or `ID=CHOICE`."""
+
+    @property
+    def of_an_arena(self) -> bool:
+        """Whether some of it is of an arena."""
+        return bool(self.heads or self.keys or self.receipts)
+
+
+class Finding(msgspec.Struct, kw_only=True):
+    """What a check found."""
+
+    messages: list[str] = []
+    """For people."""
+    values: dict[str, Any] = {}
+    """For programs."""
+    problems: list[str] = []
+    """What does not agree, a line each."""
+    not_compared: list[str] = []
+    """Files that could not be compared."""
+    agreement: str = ""
+    """What agrees with what, and whom one has to trust for the rest."""
+
+    @property
+    def agrees(self) -> str:
+        """`with itself`, `in part` or `no`."""
+        return "no" if self.problems else "in part" if self.not_compared else "with itself"
+
+    @property
+    def conclusion(self) -> str:
+        """The last line."""
+        if self.problems:
+            return f"does NOT agree: {plural(len(self.problems), 'problem')}"
+        return f"agrees {self.agrees}: {self.agreement}"
 
 
 class RatedModel(msgspec.Struct, frozen=True, array_like=True):
@@ -164,11 +209,6 @@ class Witness:
         return published_board(self.state, self.table)
 
 
-def is_witness(first_line: bytes) -> bool:
-    """Whether a file with this first line is a witness."""
-    return first_line.startswith(b'{"witness":')
-
-
 def read_witness(
     lines: Iterable[bytes], source: str, wanted: Iterable[int] = (), boards: Iterable[int] = ()
 ) -> tuple[WitnessHeader, Witness]:
@@ -182,15 +222,13 @@ def read_witness(
     """
     stream, asked, looks, result = iter(lines), frozenset(wanted), frozenset(boards), Witness()
     header = _header(next(stream, b""), source)
+    result.points[0] = WitnessPoint(result.head, 0, Counter(), None)
     for number, line in enumerate(stream, start=2):
         raw = line.removesuffix(b"\n")
         try:
             if result.weights_sha256:
                 raise ArenaError("follows the weights, which are the last line")
-            if raw.startswith(b'{"weights":'):
-                _take_weights(result, raw)
-                continue
-            _take(result, raw)
+            (_take_weights if raw.startswith(b'{"weights":') else _take)(result, raw)
         except (msgspec.MsgspecError, ValueError, RecursionError, TiltyardError) as error:
             result.problems.append(f"{source}, line {number}: {error}")
             break
@@ -231,46 +269,40 @@ def _take(result: Witness, raw: bytes) -> None:
     row = _read(_row_of, raw)
     if not 0 <= row.hour <= LAST_HOUR:
         raise ValueError(f"{row.hour} is no hour since 1970")
-    state, at = result.state, row.hour * HOUR
-
-    def apply(body: e.AnyBody) -> None:
-        state.apply(state.seq + 1, e.Event(at, body))
-
+    state, at, what, number = result.state, row.hour * HOUR, "", 1
+    body: e.AnyBody | None = None
     match row:
         case rows.PublicVote():
             _check_names(row.receipt, row.voter, row.prompt, row.model_a, row.model_b)
             _cast(result, row, at)
-            result.counts["votes"] += 1
+            what = "votes"
         case rows.PublicPrompt():
             _check_names(row.prompt)
             result.prompts[row.prompt] = row.text
-            apply(
-                e.PromptAdded(prompt_id=row.prompt, text="", subject=row.subject, tags=row.tags, language=row.language)
-            )
+            body = e.PromptAdded(prompt_id=row.prompt, subject=row.subject, tags=row.tags, language=row.language)
         case rows.PublicExclusion() | rows.PublicRestoration():
-            body = e.Excluded if isinstance(row, rows.PublicExclusion) else e.Restored
             if missing := set(row.receipts) - result.receipts:
                 raise ValueError(f"there is no vote {min(missing)} before it")
-            apply(body(matchup_ids=row.receipts, reason=""))
-            result.counts["excluded" if body is e.Excluded else "restored"] += len(row.receipts)
+            kind, what = (e.Excluded, "excluded") if isinstance(row, rows.PublicExclusion) else (e.Restored, "restored")
+            body, number = kind(matchup_ids=row.receipts, reason=""), len(row.receipts)
         case rows.PublicModel():
-            _check_names(row.model, row.name or row.model)
-            result.counts[f"model {row.model} {'named anew' if state.catalog.has_model(row.model) else 'added'}"] += 1
-            apply(e.ModelAdded(model=row.model, display_name=row.name))
+            _check_names(row.model)
+            what = f"model {row.model} {'changed' if state.catalog.has_model(row.model) else 'added'}"
+            body = e.ModelAdded(model=row.model)
         case rows.PublicModelEnabled():
-            apply(e.ModelEnabled(model=row.model))
-            result.counts[f"model {row.model} enabled"] += 1
+            body, what = e.ModelEnabled(model=row.model), f"model {row.model} enabled"
         case rows.PublicModelDisabled():
-            apply(e.ModelDisabled(model=row.model))
-            result.counts[f"model {row.model} disabled"] += 1
+            body, what = e.ModelDisabled(model=row.model), f"model {row.model} disabled"
         case rows.PublicPhase():
             if row.phase not in PHASES:
                 raise ValueError(f"there is no phase {row.phase}")
-            apply(e.PhaseChanged(phase=row.phase))
-            result.counts[f"phase {row.phase}"] += 1
+            body, what = e.PhaseChanged(phase=row.phase), f"phase {row.phase}"
         case rows.PublicSettings():
-            apply(e.SettingsChanged(policy=row.policy))
-            result.counts["settings changed"] += 1
+            body, what = e.SettingsChanged(policy=row.policy), "settings changed"
+    if body is not None:
+        state.apply(state.seq + 1, e.Event(at, body))
+    if what:
+        result.counts[what] += number
     result.hour = max(result.hour, row.hour)
     result.head = Head(result.head.rows + 1, link_line(result.head.hash, raw))
 
@@ -303,18 +335,6 @@ def _take_weights(result: Witness, raw: bytes) -> None:
     result.weights, result.weights_sha256 = found.weights, hashlib.sha256(raw).hexdigest()
 
 
-class WitnessCheck(NamedTuple):
-    """What a witness agrees with, as sentences and as values, and what is wrong with it."""
-
-    messages: list[str]
-    board: list[str]
-    """The board at its end, a line for each model."""
-    values: dict[str, Any]
-    problems: list[str]
-    conclusion: str
-    """Whom one has to trust for the rest; empty if there are problems."""
-
-
 def check_witness(
     lines: Iterable[bytes],
     source: str,
@@ -322,7 +342,7 @@ def check_witness(
     published: Sequence[Head | HeadFile] = (),
     keys: Sequence[str] = (),
     receipts: Sequence[str] = (),
-) -> WitnessCheck:
+) -> Finding:
     """Check a witness against itself and against what somebody kept of the arena.
 
     Parameters:
@@ -330,7 +350,7 @@ def check_witness(
         source: Its name, for errors.
         given: Heads that the reader kept.
         published: Heads that are shown beside it.
-        keys: Public keys; one of them must have signed the newest signed head.
+        keys: Public keys; one of them, or one that it named as the next, must have signed the newest signed head.
         receipts: Votes that must be there, each `ID` or `ID=CHOICE`.
     """
     stream = iter(lines)
@@ -342,24 +362,28 @@ def check_witness(
     _, result = read_witness(chain([first], stream), source, {head.rows for head in heads}, looks)
     problems = [*result.problems, *filter(None, (file.wrong() for file in signed)), *_missing_heads(result, heads)]
     newest = max((file for file in signed if file.signature), key=plain, default=None)
-    if keys and (newest is None or newest.key not in keys):
+    if keys and (newest is None or newest.key not in with_successors(keys, signed)):
         told = "no head is signed" if newest is None else f"the newest signed head ({plain(newest)}) is by {newest.key}"
         problems.append(f"{told}, not by the key that was given")
     compared, wrong = _compare_boards(result, signed)
     votes, lost = _own_votes(result, receipts)
-    problems += [*wrong, *lost]
+    models = result.state.catalog.models
+    problems += [*wrong, *lost, *look_alikes(one.model for one in models)]
+    problems += look_alikes(one.display_name for one in models)
     messages = list(_summary(header.title, result))
     if not problems:
         messages += [_since(result, head, "you kept") for head in kept]
         if newest is not None and plain(newest) not in kept:
-            messages.append(_since(result, plain(newest), f"signed by {newest.key} at {newest.stated.at}"))
-        messages += _agreement(len(heads.keys() - kept.keys()), compared, len(signed))
-    board = result.board
-    lines_of_board = [
-        f"{rank:>4}  {points(row.rating):>6}"
-        f"{'' if row.deviation is None else f'  RD {points(row.deviation, 1):>5}'}  {row.model}"
-        for rank, row in enumerate(board, start=1)
-    ]
+            by = f"signed by {newest.key} at {newest.stated.at}"
+            named = ", which the key that was given named as its next" if keys and newest.key not in keys else ""
+            messages.append(_since(result, plain(newest), by + named))
+        if beside := len(heads.keys() - kept.keys()):
+            messages.append(f"contains {plural(beside, 'head')} shown beside it")
+        if compared:
+            messages.append(f"gives {plural(compared, 'board')} stated in heads")
+        if compared < len(signed):
+            left = plural(len(signed) - compared, "stated board")
+            messages.append(f"{left} not compared: the weights of then are not in it")
     values = {
         "head": str(result.head),
         "rows": result.head.rows,
@@ -369,22 +393,27 @@ def check_witness(
         "signed_by": None if newest is None else newest.key,
         "boards_compared": compared,
         "phase": result.state.phase,
-        "board": [msgspec.structs.asdict(row) for row in board],
+        "rules": msgspec.to_builtins(result.state.policy),
+        "board": [msgspec.structs.asdict(row) for row in result.board],
         "receipts": votes,
     }
-    conclusion = "" if problems else _trust(bool(kept), bool(keys))
-    return WitnessCheck([*messages, *filter(None, votes.values())], lines_of_board, values, problems, conclusion)
+    return Finding(
+        messages=[*messages, *filter(None, votes.values())],
+        values=values,
+        problems=problems,
+        agreement=_trust(bool(kept), bool(keys)),
+    )
 
 
 def _missing_heads(result: Witness, heads: Iterable[Head]) -> Iterator[str]:
     """The heads to which the rows do not lead."""
     for head in sorted(heads):
         point = result.points.get(head.rows)
-        found = FIRST_HASH if head.rows == 0 else None if point is None else point.head.hash
-        if found is None:
+        if point is None:
             yield f"it ends with row {result.head.rows}, before the head {head}: it was cut"
-        elif found != head.hash:
-            yield f"row {head.rows} has the hash {found}, not that of the head {head}: something up to it was changed"
+        elif point.head != head:
+            what = "something up to it was changed"
+            yield f"row {head.rows} has the hash {point.head.hash}, not that of the head {head}: {what}"
 
 
 def _compare_boards(result: Witness, signed: Iterable[HeadFile]) -> tuple[int, list[str]]:
@@ -401,7 +430,7 @@ def _compare_boards(result: Witness, signed: Iterable[HeadFile]) -> tuple[int, l
         if at_end and stated.board and stated.votes != (votes := _vote_counts(result)["votes"]):
             problems.append(f"the head {head} states {stated.votes:,} counted votes, and its rows have {votes:,}")
         point = result.points.get(head.rows)
-        board = result.board if at_end else point.board if point is not None and point.head == head else None
+        board = result.board if at_end else point.board if point and point.head == head else None
         if stated.board and board is not None:
             compared += 1
             other = differing([RatedModel(*row) for row in stated.board], board)
@@ -416,12 +445,12 @@ def _own_votes(result: Witness, receipts: Iterable[str]) -> tuple[dict[str, str 
         name, _, choice = text.partition("=")
         if choice and choice not in set(e.Choice):
             raise OptionError(f"{choice!r} is no choice: {', '.join(e.Choice)} are. Write ID or ID=CHOICE.")
-        cast = result.votes.find([name]) if name in result.receipts else []
-        votes[name] = f"your vote {name}: {cast[0].choice}, {cast[0].standing}" if cast else None
-        if not cast:
+        cast = result.votes.find([name])[0] if name in result.receipts else None
+        votes[name] = f"your vote {name}: {cast.choice}, {cast.standing}" if cast else None
+        if cast is None:
             problems.append(f"there is no vote {name} in it, up to {day(result.hour * HOUR)}")
-        elif choice and cast[0].choice != choice:
-            problems.append(f"the vote {name} is recorded as {cast[0].choice}, not as {choice}")
+        elif choice not in ("", cast.choice):
+            problems.append(f"the vote {name} is recorded as {cast.choice}, not as {choice}")
     return votes, problems
 
 
@@ -433,9 +462,14 @@ def _summary(title: str, result: Witness) -> Iterator[str]:
     yield f"votes: {counts['votes']:,} counted, {counts['excluded']:,} excluded by the operator"
     if result.weights:
         yield (
-            f"weights: {plural(len(result.weights), 'vote')} of these count for less than 1. The weights are the "
-            "operator’s word: they rest on networks, which are not public"
+            f"weights: {plural(len(result.weights), 'vote')} of these count for less than 1, from "
+            f"{min(result.weights.values()):.2g} to {max(result.weights.values()):.2g}. The weights are the operator’s "
+            "word: they rest on networks, which are not public"
         )
+    state = result.state
+    rating = ", ".join(f"{name} {value:g}" for name, value in msgspec.to_builtins(state.policy.rating).items())
+    unrendered = state.policy.bank.unrendered_counts
+    yield f"rules: phase {state.phase}; an answer that could not be shown: {unrendered}; {rating}"
     yield f"head: {result.head}"
 
 
@@ -446,40 +480,29 @@ def _vote_counts(result: Witness) -> dict[str, int]:
 
 def _since(result: Witness, head: Head, whose: str) -> str:
     """Where a head is, and what came after it."""
-    point = result.points.get(head.rows)
-    before = Counter[str]() if point is None else point.counts
-    later = result.counts - before
+    point = result.points[head.rows]
+    later = result.counts - point.counts
     parts = [f"{plural(later.pop(name), 'vote')}{what}" for name, what in _COUNTED.items() if name in later]
     parts += [what if n == 1 else f"{what} ({n} times)" for what, n in later.items()]
-    when = "" if point is None else f", {day(point.hour * HOUR)}"
     after = f"{', '.join(parts)}. Nobody but its operator vouches for those." if parts else "nothing."
-    return f"contains the head {whose} (row {head.rows}{when}). After it: {after}"
+    return f"contains the head {whose} (row {head.rows}, {day(point.hour * HOUR)}). After it: {after}"
 
 
 _COUNTED = {"votes": "", "excluded": " excluded", "restored": " restored"}
 
 
-def _agreement(published: int, boards: int, stated: int) -> Iterator[str]:
-    if published:
-        yield f"contains {'the head' if published == 1 else f'all {published:,} heads'} shown beside it"
-    if boards:
-        yield f"gives the {'board' if boards == 1 else f'{boards:,} boards'} stated in heads"
-    if boards < stated:
-        yield f"{plural(stated - boards, 'stated board')} not compared: the weights of then are not in it"
-
-
 def _trust(kept: bool, keys: bool) -> str:
     if kept:
         return (
-            "Up to the head you kept nothing was changed since you kept it. Whether votes were invented or left out "
+            "up to the head you kept nothing was changed since you kept it. Whether votes were invented or left out "
             "before, only their voters can tell, each by a receipt (--receipt)."
         )
     if keys:
         return (
-            "Up to the signed head it is what the holder of that key signed. Whoever holds the key could have signed "
+            "up to the signed head it is what the holder of that key signed. Whoever holds the key could have signed "
             "something else before: keep a head yourself."
         )
     return (
-        "It agrees with itself: these votes give this board under the rules in it. Whoever wrote it could have "
-        "invented, changed or left out votes: keep its head, and compare it next time (--head)."
+        "these votes give this board under the rules in it. Whoever wrote it could have invented, changed or left out "
+        "votes: keep its head, and compare it next time (--head)."
     )

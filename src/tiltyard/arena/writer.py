@@ -21,7 +21,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import msgspec
 import numpy as np
 
 from tiltyard.arena import voting
@@ -52,7 +51,7 @@ from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store, files, log, matchups
 from tiltyard.arena.store.checkpoints import load_state
 from tiltyard.arena.store.database import Connection
-from tiltyard.arena.store.desk import keep_comment
+from tiltyard.arena.store.desk import note_withdrawn
 from tiltyard.arena.store.forgetting import tidy
 from tiltyard.arena.store.visitors import try_write
 from tiltyard.arena.thread_health import ThreadHealth
@@ -333,7 +332,7 @@ class _Group:
     def finish(self) -> str:
         """Answer with the texts that are shown, and write everything; the hash of the last event."""
         self._answer_shown()
-        digest = log.append_events(self.connection, self._events, self._first, self.writer._hash)
+        digest = log.append_events(self.connection, self._events, self._first, self.writer._hash, self.writer._new_id)
         self._rows.write(self.connection)
         return digest
 
@@ -376,14 +375,18 @@ class _Group:
             command.refuse(voting.TooLate("somebody has this item to decide it, so your vote stays. Go on."))
             return
         decision = command.decide(ballot, self.now, self.state)
+        if isinstance(command, ExplainVote) and decision.refusal is None:
+            try:
+                note_withdrawn(self.writer._store, self.connection, ballot.id)
+            except StoreError as error:  # of the folder beside the database: others' votes are written
+                command.refuse(error)
+                return
         self._ballots[ballot.id] = decision.ballot
         if decision.body is not None:
             self._append(decision.body, self.now)
         if decision.refusal is not None:
             command.refuse(decision.refusal)
             return
-        if isinstance(command, ExplainVote):
-            keep_comment(self.connection, command, self.now)
         command.answer(command.reply(decision.ballot, self.now, self.state))
 
     def _expire(self, command: CloseExpired) -> None:
@@ -406,8 +409,6 @@ class _Group:
             command.refuse(error)
             return
         for body in command.bodies:
-            if isinstance(body, PromptAdded | ResponseAdded) and not body.salt:
-                body = msgspec.structs.replace(body, salt=self.writer._new_id())
             self._append(body, self.now)
 
     def _import_votes(self, command: ImportVotes) -> None:

@@ -1,8 +1,12 @@
 """Leaderboards: battles in, rated models out, with how each number was computed."""
 
+from tiltyard.boards import charts as charts
+from tiltyard.boards import comparison as comparison
+from tiltyard.boards import text as text
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.building import WinRate
-from tiltyard.boards.leaderboard import BoardComparison, BoardsByValue, EloReport, Leaderboard, RatingEntry
+from tiltyard.boards.comparison import BoardComparison, BoardsByValue
+from tiltyard.boards.leaderboard import EloReport, Leaderboard, RatingEntry
 from tiltyard.boards.rating import METHODS, make_estimator, rate, rate_by
 from tiltyard.boards.selection import Selection
 from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo

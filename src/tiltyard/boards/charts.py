@@ -5,16 +5,14 @@ from __future__ import annotations
 import io
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.text import headline, rank_text
 from tiltyard.errors import MissingExtra, OptionError
 from tiltyard.files import whole_file
 from tiltyard.pages.escaping import CONTROLS, Html
 from tiltyard.pages.html import page
-
-if TYPE_CHECKING:
-    from tiltyard.boards.leaderboard import Leaderboard
 
 INK = "#1f2933"
 GREY = "#52606d"

@@ -18,9 +18,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tiltyard.boards.leaderboard import EloReport, RatingEntry
-from tiltyard.boards.text import json_text
 from tiltyard.errors import OptionError
-from tiltyard.files import write_text
+from tiltyard.files import json_text, write_text
 from tiltyard.options import check_choice
 
 SCHEMA_VERSION = "0.3.0"

@@ -5,35 +5,26 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tiltyard import boards
 from tiltyard.battles.battle import OUTCOME_LABELS
 from tiltyard.battles.frames import columns_to_arrow, columns_to_frame, columns_to_pandas, columns_to_polars
 from tiltyard.battles.table import BattleTable
-from tiltyard.boards.charts import check_path, interval_chart, save_chart
-from tiltyard.boards.text import (
-    FORMATS,
-    as_csv,
-    as_html,
-    as_latex,
-    as_markdown,
-    as_table,
-    boards_as_csv,
-    json_text,
-)
 from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError
-from tiltyard.files import write_text
+from tiltyard.files import json_text, write_text
 from tiltyard.options import check_choice
-from tiltyard.pages.tables import markdown_text
 from tiltyard.ratings.glicko2 import expected_score
-from tiltyard.ratings.ranks import kendall_tau, ranks, spearman_rho
 from tiltyard.ratings.tie_models import HALF, TIE_MODELS
 from tiltyard.types import Result
+
+if TYPE_CHECKING:
+    from tiltyard.boards import BoardComparison
 
 Floats = NDArray[np.float64]
 
@@ -104,23 +95,7 @@ class RankedModels:
         Parameters:
             earlier: The board, or ratings file, to compare with.
         """
-        old, new = earlier.by_model, self.by_model
-        shared = [model for model in new if model in old]
-        if len(shared) < 2:
-            raise RatingError(f"the two boards share {len(shared)} models: at least 2 are needed to compare orders.")
-        left = np.array([old[model] for model in shared])
-        right = np.array([new[model] for model in shared])
-        rank_left, rank_right = ranks(left), ranks(right)
-        return BoardComparison(
-            kendall_tau=kendall_tau(left, right),
-            spearman_rho=spearman_rho(left, right),
-            changes=tuple(
-                RankChange(model, int(rank_left[i]), int(rank_right[i]), old[model], new[model])
-                for i, model in enumerate(shared)
-            ),
-            only_before=tuple(model for model in old if model not in new),
-            only_after=tuple(model for model in new if model not in old),
-        )
+        return boards.comparison.compare_boards(earlier, self)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -161,16 +136,13 @@ class Leaderboard(RankedModels, Result):
 
     def render(self, format: str = "table") -> str:
         """The board as `table`, `json`, `csv`, `md` or `latex`."""
-        check_choice("format", format, FORMATS)
-        if format == "json":
-            return self.to_json()
-        return {"table": as_table, "csv": as_csv, "md": as_markdown, "latex": as_latex}[format](self)
+        return boards.text.render(self, format)
 
     def __repr__(self) -> str:
         return f"<Leaderboard: {len(self)} models by {self.settings.get('method')}, {self.n_battles:,.0f} battles>"
 
     def _repr_html_(self) -> str:
-        return as_html(self)
+        return boards.text.as_html(self)
 
     @property
     def models(self) -> list[str]:
@@ -257,7 +229,7 @@ class Leaderboard(RankedModels, Result):
 
     def to_latex(self) -> str:
         """The table for a paper, for LaTeX with the package `booktabs`."""
-        return as_latex(self)
+        return boards.text.as_latex(self)
 
     def to_arrow(self) -> Any:
         """One row per model, best first, as an Arrow table."""
@@ -275,10 +247,10 @@ class Leaderboard(RankedModels, Result):
     def plot(self, path: str | Path | None = None) -> Any:
         """A dot-and-interval chart as an Altair object; with a path, saved there as SVG, PNG or HTML."""
         if path is not None:
-            check_path(Path(path))
-        chart = interval_chart(self)
+            boards.charts.check_path(Path(path))
+        chart = boards.charts.interval_chart(self)
         if path is not None:
-            save_chart(chart, Path(path))
+            boards.charts.save_chart(chart, Path(path))
         return chart
 
 
@@ -366,109 +338,6 @@ class EloReport(RankedModels):
         if not isinstance(contents, dict):
             raise BattleError(f"{path}: not a ratings file: expected one JSON object with `ratings`.")
         return cls.from_dict(contents)
-
-
-@dataclass(frozen=True, slots=True)
-class RankChange:
-    """One model's place on both boards, counted among the models that both have."""
-
-    model: str
-    rank_before: int
-    rank_after: int
-    rating_before: float
-    rating_after: float
-
-    @property
-    def places_gained(self) -> int:
-        """Positive when the model rose."""
-        return self.rank_before - self.rank_after
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class BoardsByValue(Result):
-    """A leaderboard for each value of a column.
-
-    Parameters:
-        by: The column.
-        boards: The boards by value.
-        remarks: Why a value has no board.
-    """
-
-    by: str
-    boards: Mapping[str, Leaderboard]
-    remarks: tuple[str, ...] = ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """The boards as ratings files."""
-        return {"by": self.by, "boards": {value: EloReport.of(one).to_dict() for value, one in self.boards.items()}}
-
-    def to_json(self) -> str:
-        """The boards as JSON text."""
-        return json_text(self.to_dict())
-
-    def render(self, format: str = "table") -> str:
-        """The boards as `table`, `json`, `csv`, `md` or `latex`."""
-        check_choice("format", format, FORMATS)
-        if format == "json":
-            return self.to_json()
-        if format == "csv":
-            return boards_as_csv(self.by, self.boards)
-        texts = {value: board.render(format) for value, board in self.boards.items()}
-        if format == "latex":
-            return "\n".join(f"% {self.by}: {' '.join(value.split())}\n{text}" for value, text in texts.items())
-        if format == "md":
-            parts = [f"## {markdown_text(f'{self.by}: {value}')}\n\n{text}" for value, text in texts.items()]
-            return "\n".join([*parts, *self._not_joint()])
-        parts = [f"{self.by}: {value}\n{text}" for value, text in texts.items()]
-        return "\n\n".join([*parts, *self._not_joint()])
-
-    def _not_joint(self) -> list[str]:
-        """That the intervals of several boards do not hold together; nothing for one board, or without intervals."""
-        if len(self.boards) < 2 or all(entry.ci_low is None for board in self.boards.values() for entry in board):
-            return []
-        return [
-            f"Intervals and ranks are those of each board alone. They do not hold for all {len(self.boards)} boards at "
-            "once: among many boards, some will be wrong by chance."
-        ]
-
-    def plot(self, path: str | Path) -> list[Path]:
-        """Draw each board, to a file with its value in the name."""
-        paths = []
-        for value, board in self.boards.items():
-            name = "".join(letter if letter.isalnum() or letter in "-_." else "_" for letter in value)
-            paths.append(Path(path).with_stem(f"{Path(path).stem}-{name}") if value else Path(path))
-            board.plot(paths[-1])
-        return paths
-
-
-@dataclass(frozen=True, slots=True)
-class BoardComparison:
-    """Kendall's tau-b, Spearman's rho and every model's move, over the models on both boards.
-
-    Parameters:
-        kendall_tau: Kendall's tau-b of the two orders.
-        spearman_rho: Spearman's rho of the two orders.
-        changes: Every model's place and rating on both boards.
-        only_before: Models that only the first board has.
-        only_after: Models that only the second board has.
-    """
-
-    kendall_tau: float
-    spearman_rho: float
-    changes: tuple[RankChange, ...]
-    only_before: tuple[str, ...]
-    only_after: tuple[str, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The comparison as plain values."""
-        changes = [{**asdict(change), "places_gained": change.places_gained} for change in self.changes]
-        return {
-            "kendall_tau": self.kendall_tau,
-            "spearman_rho": self.spearman_rho,
-            "only_before": list(self.only_before),
-            "only_after": list(self.only_after),
-            "changes": changes,
-        }
 
 
 def entry_from_dict(row: dict[str, Any], place: int) -> RatingEntry:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
+from tiltyard.options import check_choice
 from tiltyard.pages.tables import Cell, Kind, Table, TableColumn, markdown_text
-
-if TYPE_CHECKING:
-    from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
 
 METHOD_NAMES = {
     "bt": "Bradley–Terry",
@@ -69,6 +66,14 @@ def interval_name(board: Leaderboard) -> str:
     return f"{level} {name[interval['kind']]} {unit}"
 
 
+def render(board: Leaderboard, format: str) -> str:
+    """The board as `table`, `json`, `csv`, `md` or `latex`."""
+    check_choice("format", format, FORMATS)
+    if format == "json":
+        return board.to_json()
+    return {"table": as_table, "csv": as_csv, "md": as_markdown, "latex": as_latex}[format](board)
+
+
 def as_table(board: Leaderboard, *, strip: bool = True) -> str:
     """The table for people: rank interval, rating, interval, a picture of it, battles, and what they were."""
     lines = board_table(board, strip=strip).text()
@@ -101,21 +106,6 @@ def boards_as_csv(column: str, boards: Mapping[str, Leaderboard]) -> str:
     return Table.of_records(
         {column: value, **entry.to_dict()} for value, board in boards.items() for entry in board
     ).csv()
-
-
-def json_text(value: Any) -> str:
-    """JSON as every file of ours has it: indented, not a number written as null."""
-    return json.dumps(_finite(value), indent=2, ensure_ascii=False) + "\n"
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return value
 
 
 EXTRA_COLUMNS = {

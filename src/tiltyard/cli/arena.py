@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from tiltyard.cli.arena_erasing import erase_command, retire_command, withdraw_command
 from tiltyard.cli.arena_heads import (
     backup_command,
     doctor_command,
@@ -19,6 +20,7 @@ from tiltyard.cli.arena_heads import (
     witness_command,
 )
 from tiltyard.cli.arena_moderation import invite_command, prompts_command, screen_command
+from tiltyard.cli.arena_operator import exclude_command, models_command, reports_command, restore_command
 from tiltyard.cli.arena_options import (
     DEFAULT_DB,
     DbOption,
@@ -356,8 +358,12 @@ def _serve(db: str, host: str, port: int, workers: int, *, notice: str | None, *
 
 
 @app.command("export")
-def export_command(db: DbOption = DEFAULT_DB, out: OutOption = None) -> None:
-    """Write every vote as a battle row that `tiltyard rate` reads; voters are anonymous numbers.
+def export_command(
+    db: DbOption = DEFAULT_DB,
+    out: OutOption = None,
+    keys: Annotated[bool, typer.Option("--keys", help="Voters as the random keys of the log: not for others.")] = False,
+) -> None:
+    """Write every vote as a battle row that `tiltyard rate` reads; voters are numbers in order of appearance.
 
     `status` says whether it is counted or excluded, and `weight` how much of it counts (excluded: 0), so that rating
     the rows gives the published board. Votes that were undone, or still can be, are left out.
@@ -367,7 +373,7 @@ def export_command(db: DbOption = DEFAULT_DB, out: OutOption = None) -> None:
     from tiltyard.arena.exporting import open_export
     from tiltyard.files import json_line, write_lines
 
-    with open_export(db) as export:
+    with open_export(db, keys=keys) as export:
         if out is not None:
             write_lines(out, export.rows, private=True)
             note(f"wrote {out}. Rate it: tiltyard rate {out} {export.rate_options}")
@@ -458,6 +464,13 @@ app.command("head")(head_command)
 app.command("witness")(witness_command)
 app.command("backup")(backup_command)
 app.command("prompts")(prompts_command)
+app.command("models")(models_command)
+app.command("exclude")(exclude_command)
+app.command("restore")(restore_command)
+app.command("reports")(reports_command)
+app.command("retire")(retire_command)
+app.command("withdraw")(withdraw_command)
+app.command("erase")(erase_command)
 app.command("forget")(forget_command)
 app.command("tidy")(tidy_command)
 app.command("new-secret")(new_secret_command)

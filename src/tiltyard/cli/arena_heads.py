@@ -92,7 +92,7 @@ def _agreement(result: Verification, kept: int) -> Iterator[str]:
     log = "the log and all that follows from it agree"
     if result.since:
         log += f" since event {result.since:,}; what came before was not read again"
-    yield f"{log}: matchups, checkpoints, comments, files"
+    yield f"{log}: matchups, checkpoints, texts, files"
     if result.published:
         last, first = result.published[0], result.published[-1]
         signed = Counter(one.file.key for one in result.published if one.file is not None)
@@ -143,6 +143,14 @@ def head_command(
     new_key: Annotated[
         Path | None, typer.Option("--new-key", metavar="KEY", help="Make a private key, and do nothing else.")
     ] = None,
+    next_key: Annotated[
+        str | None,
+        typer.Option(
+            "--next-key",
+            metavar="KEY|@FILE",
+            help="With --sign: the public key that signs later heads. Whoever trusts this one then trusts that one.",
+        ),
+    ] = None,
 ) -> None:
     """Print the head of the public rows, and publish it in the arena's history of heads.
 
@@ -150,6 +158,7 @@ def head_command(
     private key on another machine than the arena's, or at least out of its backups.
     """
     need_arena()
+    from tiltyard.arena.heads import trusted_keys
     from tiltyard.arena.service import clock
     from tiltyard.arena.store import Store
     from tiltyard.arena.store.witnessing import record_head, state_head
@@ -157,10 +166,13 @@ def head_command(
     if new_key is not None:
         _make_key(new_key)
         return
+    named = trusted_keys([next_key]) if next_key is not None else []
+    if len(named) > 1 or (named and sign is None):
+        raise OptionError("--next-key is one public key, and the present key vouches for it: give --sign too.")
     pem = None if sign is None else sign.read_bytes()
     store = Store.open(db)
     try:
-        new = state_head(store, clock(), title=title, pem=pem)
+        new = state_head(store, clock(), title=title, pem=pem, next_key="".join(named))
         if out is not None:  # first: a head that could not be written is not in the history either
             write_bytes(out, json_line(new.file), new_folder=False)
         record_head(store, new, clock())

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 """Hosts whose links nobody else can open."""
 
-Action = Literal["list", "serve", "retire", "reserve", "rotate", "serve-answer", "hide-answer"]
+Action = Literal["list", "serve", "reserve", "rotate", "serve-answer", "hide-answer"]
 
 SAID = {
     (True, False): "hidden",
@@ -33,20 +33,12 @@ def prompts_command(
     action: Annotated[
         Action,
         typer.Argument(
-            help="list; serve, retire or reserve (keep for later, hidden) the prompts PROMPT…; rotate: retire the most "
+            help="list; serve or reserve (keep for later, hidden) the prompts PROMPT…; rotate: retire the most "
             "shown ones and serve fresh ones instead; serve-answer or hide-answer the answers with these ids."
         ),
     ] = "list",
     names: Annotated[list[str] | None, typer.Argument(metavar="PROMPT", help="Ids of prompts, or answers.")] = None,
     db: DbOption = DEFAULT_DB,
-    off: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PROMPT", help="Retire this prompt: its answers become public; may be given again."),
-    ] = None,
-    on: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PROMPT", help="Serve this prompt again; may be given again."),
-    ] = None,
     keep: Annotated[
         int | None,
         typer.Option(
@@ -69,7 +61,7 @@ def prompts_command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what rotate would do; write nothing.")] = False,
     format: Annotated[Literal["table", "json"], typer.Option(help="For people, or for programs.")] = "table",
 ) -> None:
-    """List the prompts with what is public of them; serve, retire, keep for later or rotate them.
+    """List the prompts with what is public of them; serve, keep for later or rotate them. `arena retire` retires them.
 
     Answers are hidden while anybody can be voting on them. A week after a prompt was switched off, when no pair that
     was shown on it can wait any more, they are public with their authors; a prompt that is switched on again after that
@@ -80,17 +72,17 @@ def prompts_command(
     from tiltyard.arena.events import PromptEnabled
     from tiltyard.arena.rotation import plan_rotation
     from tiltyard.arena.service import Arena
-    from tiltyard.boards.text import json_text
+    from tiltyard.files import json_text
 
     names = names or []
     if action in ("list", "rotate") and names:
-        raise OptionError(f"{action} takes no ids. Leave out {names[0]!r}, or write `serve` or `retire` before it.")
+        raise OptionError(f"{action} takes no ids. Leave out {names[0]!r}, or write `serve` before it.")
     if action not in ("list", "rotate") and not names:
         raise OptionError(f"{action} needs the ids of what to switch. `tiltyard arena prompts` lists them.")
     if action != "rotate" and (keep, fresh_share, seen_at_most, dry_run) != (None, None, None, False):
         raise OptionError("--keep, --fresh-share, --seen-at-most and --dry-run belong to `prompts rotate`.")
     with Arena.open(db) as arena:
-        bodies = [*_switches("retire", off or []), *_switches("serve", on or []), *_switches(action, names)]
+        bodies = _switches(action, names)
         if action == "rotate":
             rotation = arena.read(
                 lambda state: plan_rotation(state, keep=keep, fresh_share=fresh_share, seen_at_most=seen_at_most)
@@ -223,8 +215,7 @@ def invite_command(
     from tiltyard.arena.store.checkpoints import load_state
     from tiltyard.arena.store.invitations import all_invitations, make_invitations, revoke_invitations
     from tiltyard.arena.units import DAY
-    from tiltyard.boards.text import json_text
-    from tiltyard.files import write_private
+    from tiltyard.files import json_text, write_private
     from tiltyard.web.settings import check_web_address
 
     if n is not None and revoke is not None:

@@ -113,7 +113,7 @@ def simulate_command(
     if defences is not None:
         raise OptionError(f"--defences needs an attack on a model: --attack {', '.join(ON_A_MODEL)}.")
     from tiltyard.arena.simulation import SimulationSettings, simulate
-    from tiltyard.arena.simulation.ledger import keep_log, recorder
+    from tiltyard.arena.simulation.ledger import RecordingArena, keep_log
     from tiltyard.arena.simulation.population import Attack
 
     settings = SimulationSettings(
@@ -136,7 +136,7 @@ def simulate_command(
         late_model=late_model,
         policy=read_policy_file(policy),
     )
-    engine = recorder(settings) if db is not None else None
+    engine = RecordingArena(settings.seed) if db is not None else None
     result = simulate(settings, engine)
     if engine is not None and db is not None:
         keep_log(engine.events, db)
@@ -148,7 +148,7 @@ def _attack_on_a_model(values: dict[str, Any], policy: Path | None, defences: st
     from dataclasses import asdict
 
     from tiltyard.arena.simulation.attack_lab import LabSettings, attack_lab
-    from tiltyard.boards.text import json_text
+    from tiltyard.files import json_text
 
     settings = LabSettings(**values, policy=read_policy_file(policy))
     sides = {"off": (False,), "on": (True,), "both": (False, True)}[defences]
@@ -197,7 +197,7 @@ def _lab_table(settings: LabSettings, result: list[LabResult]) -> str:
 
 
 def _result_json(result: SimulationResult) -> str:
-    from tiltyard.boards.text import json_text
+    from tiltyard.files import json_text
 
     return json_text(result.to_dict()).rstrip()
 

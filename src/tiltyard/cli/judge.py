@@ -133,7 +133,7 @@ def check_command(
 def _json(value: object) -> str:
     import msgspec
 
-    from tiltyard.boards.text import json_text
+    from tiltyard.files import json_text
 
     return json_text(msgspec.to_builtins(value)).rstrip()
 

@@ -23,6 +23,7 @@ _CONTROLS = (
     *range(0x7F, 0xA0),  # delete, and the second set of control characters
     *(0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)),  # which way text runs
     *(0x2028, 0x2029),  # line breaks
+    *(0xAD, 0x34F, 0x115F, 0x1160, 0x180E, 0x200B, *range(0x2060, 0x2065), 0x2800, 0x3164, 0xFEFF, 0xFFA0),  # unseen
     *range(0xDC80, 0xDD00),  # bytes of a file's name that are not UTF-8
 )
 _SHOWN = {code: f"\\u{code:04x}" for code in _CONTROLS}

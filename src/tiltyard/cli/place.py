@@ -147,7 +147,7 @@ def _show_round(last: RoundResult) -> None:
 
 def _say_result(finished: PlacementResult, format: Format) -> None:
     """The board on standard output; its explanation below it, or on standard error with a machine-readable format."""
-    from tiltyard.placement.manifest import summary_lines
+    from tiltyard.placement.summary import summary_lines
 
     deliver(_text(finished.rated, format), None, exact=format in ("csv", "md"))
     if format == "table":

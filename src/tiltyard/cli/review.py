@@ -156,7 +156,7 @@ def status_command(
 ) -> None:
     """Show how far everybody is and how the team agrees, with everybody's link."""
     need_arena()
-    from tiltyard.boards.text import json_text
+    from tiltyard.files import json_text
     from tiltyard.review.desk import open_review
     from tiltyard.review.results import ReviewResult, status_values
 

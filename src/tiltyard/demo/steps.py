@@ -84,7 +84,7 @@ def fill_arena(folder: Path, notice: str = NOTICE) -> list[str]:
         raise MissingExtra("the live arena", "arena")
     from tiltyard.arena.events import PhaseChanged, SettingsChanged
     from tiltyard.arena.importing import carry_out, prepare_import
-    from tiltyard.arena.policy import Policy
+    from tiltyard.arena.policy import DefenceRules, Policy
     from tiltyard.arena.service import Arena
     from tiltyard.arena.store import Store, site_texts
 
@@ -92,7 +92,8 @@ def fill_arena(folder: Path, notice: str = NOTICE) -> list[str]:
     there = (folder / DATABASE).exists()
     with Arena(Store.open(url) if there else Store.create(url)) as arena:
         if not there:
-            arena.append([SettingsChanged(policy=Policy()), PhaseChanged(phase=4)])
+            at_once = Policy(defences=DefenceRules(publish_seconds=5))  # who tries it wants to see what a vote does
+            arena.append([SettingsChanged(policy=at_once), PhaseChanged(phase=4)])
             site_texts.set_site_text(arena.store, "notice", notice)
         plan = prepare_import(arena, bank=folder / BANK, responses=folder / RESPONSES, cards=folder / CARDS)
         carry_out(arena, plan)

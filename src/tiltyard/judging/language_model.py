@@ -23,11 +23,11 @@ from tiltyard.judging.questions import Question, make_requests, make_score_reque
 from tiltyard.judging.reading import MIN_CHOICE_MASS, ReplyForm, check_form, read_reply
 from tiltyard.judging.records import Verdict, VerdictLabel
 from tiltyard.judging.scoring import read_scores_of
-from tiltyard.llm.asking import Ask, AskingParts, GroupTotals, Progress, Totals
+from tiltyard.llm.asking import AskingParts, GroupTotals, Progress, Totals
 from tiltyard.llm.direct import GIVE_UP_AFTER, FailureSummary, Trial
 from tiltyard.llm.journal import JOURNAL_FILE, list_batches
 from tiltyard.llm.keys import redact
-from tiltyard.llm.provider import TAKES_IMAGES, BatchProvider, Provider, Reply, Request, SharedFingerprints, Usage
+from tiltyard.llm.provider import TAKES_IMAGES, Ask, BatchProvider, Provider, Reply, Request, SharedFingerprints, Usage
 from tiltyard.llm.runner import ask_all
 
 LONGER = 2
@@ -334,7 +334,7 @@ class VerdictSink:
         request = ask.request
         if verdict.verdict is VerdictLabel.TRUNCATED:
             request = msgspec.structs.replace(request, max_tokens=request.max_tokens * LONGER)
-        return replace(ask, request=request, attempt=ask.attempt + 1)
+        return msgspec.structs.replace(ask, request=request, attempt=ask.attempt + 1)
 
     def _read(self, ask: Ask, reply: Reply, where: Pending) -> Verdict:
         questions, settings = self._pending.questions, self._pending.questions.settings

@@ -31,8 +31,9 @@ from tiltyard.judging.judge import (
 from tiltyard.judging.language_model import LanguageModelJudge
 from tiltyard.judging.plan import Case, JudgingPlan
 from tiltyard.judging.reading import ReplyForm
-from tiltyard.llm.asking import Ask, AskingParts
+from tiltyard.llm.asking import AskingParts
 from tiltyard.llm.journal import shared_folder
+from tiltyard.llm.provider import Ask
 from tiltyard.ratings.reliability import (
     MISSING,
     NEITHER,
@@ -128,7 +129,7 @@ class PanelJudge:
         """What `judge` would ask first, judge by judge, each in groups of its own: for a quote."""
         for member in self.language_models:
             for ask in member.pending(plan, retry_failed=retry_failed):
-                yield replace(ask, group=_group(member.name, ask.group))
+                yield msgspec.structs.replace(ask, group=_group(member.name, ask.group))
 
     def reply_lengths(self, plan: JudgingPlan) -> dict[str, ReplyLengths]:
         """By the same groups, how long earlier replies were."""

@@ -1,4 +1,4 @@
-"""What asking needs and counts: an `Ask` with a key, a sink that saves replies, settings, a `Budget`, and totals.
+"""What asking needs and counts: a sink that saves replies, settings, a `Budget`, and totals.
 
 Every reply passes through the `Keeper`, which gives it to the sink first, then adds it to the totals and the budget.
 """
@@ -20,7 +20,7 @@ import msgspec
 
 from tiltyard.errors import BudgetReached, OptionError
 from tiltyard.llm.prices import Price, PriceTable, add_costs, how_to_state_prices, most_usage, user_price_file
-from tiltyard.llm.provider import TIMEOUT_SECONDS, Reply, Request, Usage
+from tiltyard.llm.provider import TIMEOUT_SECONDS, Ask, Reply, Request, Usage
 
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
@@ -113,20 +113,6 @@ class ConcurrencyLimit:
         self._calm = False
         self._halved_at = now
         self._width = max(1.0, self._width / 2)
-
-
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """One question to ask."""
-
-    key: str
-    """Identifies the question; stays the same when it is asked again with looser limits."""
-    request: Request
-    """What is sent."""
-    group: str
-    """Which part of the work it belongs to (a dimension, an entrant): for progress, prices and budgets."""
-    attempt: int = 1
-    """Which attempt this is."""
 
 
 class Sink(Protocol):

@@ -19,7 +19,6 @@ from tiltyard.llm.asking import (
     NO_TOKENS,
     NOTHING,
     PATIENCE_SECONDS,
-    Ask,
     AskingParts,
     CostEstimate,
     Keeper,
@@ -28,7 +27,7 @@ from tiltyard.llm.asking import (
     plural,
 )
 from tiltyard.llm.journal import Entry, Journal, OpenIntent, intent_of
-from tiltyard.llm.provider import UNREADABLE, BatchProvider, BatchState, Reply
+from tiltyard.llm.provider import UNREADABLE, Ask, BatchProvider, BatchState, Reply
 
 READINGS = 3
 """How often results with unreadable lines are read: lines that were garbled on their way are whole the next time."""

@@ -12,7 +12,6 @@ from tiltyard.errors import ModelError, QuestionRefused, Refused, TiltyardError,
 from tiltyard.llm.asking import (
     NO_TOKENS,
     PATIENCE_SECONDS,
-    Ask,
     AskingParts,
     ConcurrencyLimit,
     CostEstimate,
@@ -22,7 +21,7 @@ from tiltyard.llm.asking import (
     plural,
 )
 from tiltyard.llm.keys import redact
-from tiltyard.llm.provider import Provider, Reply, Usage
+from tiltyard.llm.provider import Ask, Provider, Reply, Usage
 from tiltyard.llm.providers.wire import one_line
 
 GIVE_UP_AFTER = 20

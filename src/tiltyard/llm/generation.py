@@ -22,11 +22,11 @@ from tiltyard.bank.images import Image
 from tiltyard.bank.prompts import show_turns
 from tiltyard.errors import ModelError, OptionError
 from tiltyard.files import write_lines
-from tiltyard.llm.asking import Ask, AskingParts, Budget, Notice, Totals, Watch
+from tiltyard.llm.asking import AskingParts, Budget, Notice, Totals, Watch
 from tiltyard.llm.direct import FailureSummary, Trial
 from tiltyard.llm.journal import append_line
 from tiltyard.llm.keys import redact
-from tiltyard.llm.provider import Provider, Reply, Request, ShownImage, Stop, Usage
+from tiltyard.llm.provider import Ask, Provider, Reply, Request, ShownImage, Stop, Usage
 from tiltyard.llm.runner import ask_all
 
 if TYPE_CHECKING:

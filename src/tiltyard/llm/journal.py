@@ -22,7 +22,7 @@ import msgspec
 
 from tiltyard.errors import ModelError
 from tiltyard.files import append_bytes, json_line
-from tiltyard.llm.asking import Ask
+from tiltyard.llm.provider import Ask
 
 JOURNAL_FILE = "batches.jsonl"
 

@@ -13,16 +13,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 
 from tiltyard.errors import ConfigError
-from tiltyard.llm.provider import Request, Usage
-
-if TYPE_CHECKING:
-    from tiltyard.llm.asking import Ask
-
+from tiltyard.llm.provider import Ask, Request, Usage
 
 PER = 1_000_000
 OLD_DAYS = 365

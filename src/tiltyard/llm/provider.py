@@ -131,6 +131,19 @@ class SharedFingerprints:
         return digest.hexdigest()
 
 
+class Ask(msgspec.Struct, frozen=True):
+    """One question to ask."""
+
+    key: str
+    """Identifies the question; stays the same when it is asked again with looser limits."""
+    request: Request
+    """What is sent."""
+    group: str
+    """Which part of the work it belongs to (a dimension, an entrant): for progress, prices and budgets."""
+    attempt: int = 1
+    """Which attempt this is."""
+
+
 class Stop(enum.StrEnum):
     """Why a reply ended."""
 

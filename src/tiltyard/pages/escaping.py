@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -15,6 +17,9 @@ CONTROLS = (
 """Control characters become visible symbols: a page may not contain them, and a reader should see them."""
 
 CONTROL = re.compile("[" + "".join(map(chr, CONTROLS)) + "]")
+
+BLANK = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u2800\u3164\uffa0" + "".join(map(chr, range(0xFE00, 0xFE10)))
+"""Letters that nobody sees, though Unicode does not call them control characters."""
 
 
 class Html(Markup):
@@ -42,3 +47,22 @@ def shortened(value: str, length: int = 90) -> str:
     """The beginning of a text on one line."""
     line = " ".join(value[: 4 * length].split())
     return line if len(line) <= length else line[: length - 1].rstrip() + "…"
+
+
+def is_unseen(letter: str) -> bool:
+    """Whether a letter is not seen, or steers how others are shown; those that join letters are allowed."""
+    return letter in BLANK or (
+        unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") and letter not in "\u200c\u200d"
+    )
+
+
+def look_alikes(names: Iterable[str]) -> Iterator[str]:
+    """The names that a reader takes for another one, or does not see, a sentence each."""
+    known: dict[str, str] = {}
+    for name in names:
+        letters = (letter for letter in name if letter not in "\u200c\u200d" and not is_unseen(letter))
+        seen = " ".join(unicodedata.normalize("NFKC", "".join(letters)).split())
+        if known.setdefault(seen, name) != name:
+            yield f"two names look alike: {known[seen]!a} and {name!a}"
+        elif not seen:
+            yield f"nobody sees the name {name!a}"

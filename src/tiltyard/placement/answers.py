@@ -16,10 +16,10 @@ from tiltyard.errors import BankError, OptionError
 from tiltyard.judging.judge import Judge
 from tiltyard.judging.language_model import JudgeSettings
 from tiltyard.judging.run_folder import SilentProvider, judge_by_name
-from tiltyard.llm.asking import BATCH_FLOOR, DEFAULT_SETTINGS, Ask, AskingParts, AskingSettings, Totals, Watch
+from tiltyard.llm.asking import BATCH_FLOOR, DEFAULT_SETTINGS, AskingParts, AskingSettings, Totals, Watch
 from tiltyard.llm.generation import EntrantSettings, generate
 from tiltyard.llm.keys import load_env
-from tiltyard.llm.provider import Provider, parse_model_name
+from tiltyard.llm.provider import Ask, Provider, parse_model_name
 from tiltyard.llm.providers import make_provider
 from tiltyard.options import PlaceOptions
 from tiltyard.placement.human_arena import Exchange

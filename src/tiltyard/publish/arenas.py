@@ -8,8 +8,9 @@ the salts of those that are published lie beside them.
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from tiltyard.arena.blindness import NOT_BLIND, is_blind
@@ -35,10 +36,10 @@ LIVE = (
 def arena_site(db: str, options: PublishOptions) -> StaticSite:
     """What an arena publishes."""
     title = options.title or "Arena"
-    lines, retired = _public_log(db, title)
+    lines, retired, names = _public_log(db, title)
     data = gzip.compress(b"".join(lines), mtime=0)
     asked = [(one.prompt_id, one.text, one.salt) for one in retired] if options.texts else []
-    return witness_site(data, lines, replace(options, title=title), asked)
+    return witness_site(data, lines, replace(options, title=title), asked, names)
 
 
 def witness_site(
@@ -46,14 +47,16 @@ def witness_site(
     lines: Iterable[bytes],
     options: PublishOptions,
     asked: Iterable[tuple[str, str, str]] = (),
+    names: Mapping[str, str] = MappingProxyType({}),
 ) -> StaticSite:
-    """What an arena publishes, from its witness alone: battles, rules, names, models, blind or not.
+    """What an arena publishes, from its witness: battles, rules, models, blind or not.
 
     Parameters:
         data: The file of the witness.
         lines: Its lines.
         options: How it is published; of its rules those that an arena leaves to its operator.
         asked: Prompts: id, text, and with what its digest in the witness is salted; what was not voted on is left out.
+        names: Names of models as people read them, by id: the operator's word, which no witness holds.
     """
     header, witness = read_witness(lines, WITNESS)
     if witness.problems:
@@ -85,25 +88,25 @@ def witness_site(
         replace(options, rules=rules),
         {name: text for name, (text, _) in kept.items()},
         about=[LIVE, *([] if is_blind(state) else [NOT_BLIND])],
-        names={model.model: model.display_name for model in state.catalog.models if model.display_name != model.model},
+        names={model.model: names[model.model] for model in state.catalog.models if model.model in names},
         blind=is_blind(state),
         evidence=evidence,
     )
 
 
-def _public_log(db: str, title: str) -> tuple[list[bytes], list[PromptAdded]]:
-    """The witness as it is now, and the prompts, in every wording, that nobody can be voting on any more."""
+def _public_log(db: str, title: str) -> tuple[list[bytes], list[PromptAdded], dict[str, str]]:
+    """The witness as it is now, the prompts, in every wording, that nobody can be voting on any more, and titles."""
     try:
         from tiltyard.arena.service import clock
         from tiltyard.arena.store import Store
-        from tiltyard.arena.store.reading import retired_prompts
+        from tiltyard.arena.store.reading import model_titles, retired_prompts
         from tiltyard.arena.store.witnessing import witness_lines
     except ImportError:
         raise MissingExtra("the live arena", "arena") from None
     store = Store.open(db)
     try:
         now = clock()
-        return list(witness_lines(store, now, title)), retired_prompts(store, now)
+        return list(witness_lines(store, now, title)), retired_prompts(store, now), model_titles(store)
     finally:
         store.close()
 

@@ -9,10 +9,10 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote, urlsplit
 from urllib.request import HTTPHandler, HTTPRedirectHandler, HTTPSHandler, Request, build_opener
@@ -29,13 +29,10 @@ MOST_MANIFEST, MOST_LINE = 64_000_000, 16_000_000
 
 CHUNK = 1 << 16
 
+DISTRUST = "Do not trust it."
+
 SLOWEST = 1_000
 """Bytes a second that an answer has to bring, once it has had the time that it may be silent."""
-
-
-def is_address(source: str) -> bool:
-    """Whether a source is an address, and no path."""
-    return source.startswith(("http://", "https://"))
 
 
 class RemoteHost:
@@ -73,25 +70,23 @@ class RemoteHost:
                     raise OSError(f"it leads to another place: {newurl[:200]}")
                 return super().redirect_request(req, fp, code, msg, headers, newurl)
 
-        class Plainly(HTTPHandler):
+        class Directly(HTTPHandler, HTTPSHandler):
             def http_open(self, req: Request) -> Any:
                 return self.do_open(Guarded, req)
 
-        class Securely(HTTPSHandler):
             def https_open(self, req: Request) -> Any:
                 return self.do_open(GuardedSecurely, req)
 
-        self._opener = build_opener(Plainly, Securely, OnePlace)
+        self._opener = build_opener(Directly, OnePlace)
 
-    @contextmanager
-    def _answer(self, address: str) -> Iterator[Any]:
+    def chunks(self, address: str, most: int = MOST_BYTES) -> Iterator[bytes]:
+        """What an address answers, piece by piece, and at most one byte more than `most`."""
         late = threading.Timer(SILENT_SECONDS, self._hang_up)
         late.start()
         try:
-            answer = self._opener.open(address, timeout=SILENT_SECONDS)
-            late.cancel()
-            with answer:
-                yield answer
+            with self._opener.open(address, timeout=SILENT_SECONDS) as answer:
+                late.cancel()
+                yield from self._read(answer, address, most)
         except HTTPError as error:
             error.close()
             raise OptionError(f"cannot fetch {address}: {error}. Check the address, or try again later.") from None
@@ -108,23 +103,24 @@ class RemoteHost:
             with suppress(OSError):
                 connected.shutdown(socket.SHUT_RDWR)
 
-    def chunks(self, address: str, most: int = MOST_BYTES) -> Iterator[bytes]:
-        """What an address answers, piece by piece, and at most one byte more than `most`."""
-        with self._answer(address) as answer:
-            begun, read = time.monotonic(), 0
-            while most >= 0 and (data := answer.read1(min(CHUNK, most + 1))):
-                most -= len(data)
-                read += len(data)
-                self._left -= len(data)
-                seconds = time.monotonic() - begun
-                if seconds > SILENT_SECONDS and read < SLOWEST * seconds:
-                    raise OptionError(f"{address} gave {read:,} bytes in {seconds:.0f} seconds. Try again later.")
-                if self._left < 0 or time.monotonic() > self._until:
-                    raise OptionError(
-                        f"{address}: stopped after {MOST_BYTES:,} bytes or {ALL_SECONDS:,.0f} seconds in all. Download "
-                        "the files in your own way, and check the folder."
-                    )
-                yield data
+    def _read(self, answer: Any, address: str, most: int) -> Iterator[bytes]:
+        charset = answer.headers.get_content_charset("utf-8")
+        if charset not in ("utf-8", "utf8", "us-ascii"):
+            raise TiltyardError(f"{address} is sent as {charset}: a browser shows other letters. {DISTRUST}")
+        if "refresh" in answer.headers or "stylesheet" in answer.headers.get("link", "").lower():
+            raise TiltyardError(f"{address} is sent with a header by which a browser shows more. {DISTRUST}")
+        begun, read = time.monotonic(), 0
+        while most >= 0 and (data := answer.read1(min(CHUNK, most + 1))):
+            most -= len(data)
+            read += len(data)
+            self._left -= len(data)
+            seconds = time.monotonic() - begun
+            if seconds > SILENT_SECONDS and read < SLOWEST * seconds:
+                raise OptionError(f"{address} gave {read:,} bytes in {seconds:.0f} seconds. Try again later.")
+            if self._left < 0 or time.monotonic() > self._until:
+                bounds = f"{MOST_BYTES:,} bytes or {ALL_SECONDS:,.0f} seconds in all"
+                raise OptionError(f"{address}: stopped after {bounds}. Download the files, and check the folder.")
+            yield data
 
     def lines(self, address: str) -> Iterator[bytes]:
         """The lines that an address answers."""
@@ -133,7 +129,7 @@ class RemoteHost:
             *whole, rest = (rest + data).split(b"\n")
             yield from (line + b"\n" for line in whole)
             if len(rest) > MOST_LINE:
-                raise TiltyardError(f"{address} has a line of more than {MOST_LINE:,} bytes. Do not trust it.")
+                raise TiltyardError(f"{address} has a line of more than {MOST_LINE:,} bytes. {DISTRUST}")
         if rest:
             yield rest
 
@@ -177,25 +173,19 @@ def fetch_folder(address: str, folder: Path) -> bool:
     return True
 
 
-def bounded_lines(file: IO[bytes], source: str) -> Iterator[bytes]:
-    """The lines of a file, packed or not, as long as they are lines and it ends.
-
-    Parameters:
-        file: The file.
-        source: What to call it in errors.
-    """
+def bounded_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a file, packed or not, as long as they are lines and it ends."""
     left = MOST_BYTES
     try:
-        packed = file.read(2) == b"\x1f\x8b" or source.endswith(".gz")
-        file.seek(0)
-        lines = gzip.GzipFile(fileobj=file) if packed else file
-        while line := lines.readline(MOST_LINE + 1):
-            left -= len(line)
-            if len(line) > MOST_LINE or left < 0:
-                raise TiltyardError(
-                    f"{source} has a line of more than {MOST_LINE:,} bytes, or more than {MOST_BYTES:,} in all. Do not "
-                    "trust it."
-                )
-            yield line
+        with path.open("rb") as file:
+            packed = file.read(2) == b"\x1f\x8b" or path.suffix == ".gz"
+            file.seek(0)
+            lines = gzip.GzipFile(fileobj=file) if packed else file
+            while line := lines.readline(MOST_LINE + 1):
+                left -= len(line)
+                if len(line) > MOST_LINE or left < 0:
+                    bounds = f"{MOST_LINE:,} bytes, or more than {MOST_BYTES:,} in all"
+                    raise TiltyardError(f"{path} has a line of more than {bounds}. {DISTRUST}")
+                yield line
     except (EOFError, OSError, zlib.error) as error:
-        raise OptionError(f"{source} is cut off or not a gzip file ({error}). Download it again.") from None
+        raise OptionError(f"{path} is cut off or not a gzip file ({error}). Download it again.") from None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
@@ -21,6 +20,7 @@ from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.selection import Selection
 from tiltyard.errors import BattleError, OptionError, RatingError
 from tiltyard.options import BothBad, Decider, Inconsistent, OnBad, Ties
+from tiltyard.pages.escaping import is_unseen, look_alikes
 
 DIMENSION, PROMPT, VOTER = "dimension", "question_id", "voter"
 PUBLIC_COLUMNS = frozenset(
@@ -397,6 +397,9 @@ def static_site(
     prompts = _labels(public, PROMPT) if texts else []
     url = options.url if not options.url or options.url.endswith("/") else f"{options.url}/"
     check_words(title, url, more.get("missing", ""), *notes)
+    for names in (public.models, more.get("names", {}).values()):
+        for problem in look_alikes(names):
+            raise OptionError(f"{problem}. Rename one of them before you publish.")
     rules.check()
     return StaticSite(
         kind=kind,
@@ -424,7 +427,7 @@ def check_words(title: str, url: str, *notes: str) -> None:
             f"a title is needed, and at most {MOST_NOTES} notes; each has at most {LONGEST_WORDS:,} letters."
         )
     for word in words:
-        odd = next(filter(_is_hidden, word), None)
+        odd = next(filter(is_unseen, word), None)
         if odd is not None:
             raise OptionError(f"{word[:60]!r} has the letter {odd!r}, which nobody sees. Leave it out.")
     if url and not re.fullmatch(r"https?://[^\s\"'<>\\]+", url):
@@ -448,9 +451,4 @@ def notes_on(table: BattleTable) -> list[str]:
 
 def _plain(text: str) -> str:
     """A text that came with the rows, as a note may hold it."""
-    return "".join("�" if _is_hidden(letter) else letter for letter in text)[: LONGEST_WORDS // 2]
-
-
-def _is_hidden(letter: str) -> bool:
-    """Whether a letter steers how others are shown; those that join letters are allowed."""
-    return unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") and letter not in "\u200c\u200d"
+    return "".join("�" if is_unseen(letter) else letter for letter in text)[: LONGEST_WORDS // 2]

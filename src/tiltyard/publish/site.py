@@ -18,10 +18,11 @@ import msgspec
 from tiltyard.battles.writing import write_battles, write_lines
 from tiltyard.boards.certainty import Solved
 from tiltyard.boards.leaderboard import EloReport, RatingEntry
-from tiltyard.boards.text import json_text, rank_text
+from tiltyard.boards.text import rank_text
 from tiltyard.decisions.records import Difference
 from tiltyard.decisions.two_models import compare_in
 from tiltyard.errors import BattleError, RatingError
+from tiltyard.files import json_text
 from tiltyard.pages.figures import plain_count, points
 from tiltyard.pages.html import render
 from tiltyard.pages.svg import Scale

@@ -135,7 +135,7 @@ class ReviewLog:
             case e.Undone():
                 self.turns[body.matchup_id].status = "undone"
             case e.Explained():
-                self.turns[body.matchup_id].has_comment = bool(body.comment)
+                self.turns[body.matchup_id].has_comment = bool(body.comment or body.digest)
 
     def model_of(self, item: int, place: int) -> str:
         """The first (0) or second (1) model of an item."""

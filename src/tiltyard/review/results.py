@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tiltyard.arena.events import Choice, PromptAdded, ResponseAdded
+from tiltyard.arena.events import Choice
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.desk import comments_on
-from tiltyard.arena.store.reading import events_in_order
+from tiltyard.arena.store.reading import prompt_texts, text_answers
 from tiltyard.arena.units import SECOND
 from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.rating import rate
@@ -149,16 +149,10 @@ def review_rows(result: ReviewResult) -> Iterator[dict[str, Any]]:
 
 
 def preference_rows(result: ReviewResult) -> Iterator[dict[str, str]]:
-    """Pairs for training: prompt, chosen, rejected. Ties, items without a clear label, and files make none."""
-    texts: dict[str, str] = {}
-    answers: dict[tuple[str, str], str] = {}
+    """Pairs for training: prompt, chosen, rejected. Ties, open items, files, and what was erased make none."""
     store = Store.open(result.review.url)
     try:
-        for event in events_in_order(store):
-            if isinstance(event.body, PromptAdded):
-                texts[event.body.prompt_id] = event.body.text
-            elif isinstance(event.body, ResponseAdded) and not event.body.file:
-                answers[event.body.prompt_id, event.body.model] = event.body.text
+        texts, answers = prompt_texts(store), text_answers(store)
     finally:
         store.close()
     items = {one.item: one for one in result.review.record.items}
@@ -167,7 +161,7 @@ def preference_rows(result: ReviewResult) -> Iterator[dict[str, str]]:
             continue
         item = items[result.log.items[label.item]]
         good, bad = (item.first, item.second) if label.value > 0.5 else (item.second, item.first)
-        if (item.item, good) not in answers:
+        if item.item not in texts or not {(item.item, good), (item.item, bad)} <= answers.keys():
             continue
         yield {
             "prompt": texts[item.item],

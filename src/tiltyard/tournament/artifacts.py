@@ -31,9 +31,9 @@ from tiltyard.judging.records import Judgment, to_battle
 from tiltyard.judging.run_folder import versions
 from tiltyard.llm.provider import PYTHON, parse_model_name
 from tiltyard.tournament.config import Mode, OpponentSettings, Task
+from tiltyard.tournament.failures import FailedQuestion, failed_questions, own_counts
 from tiltyard.tournament.plan import MatchList, RunPlan, TranscriptCounts
 from tiltyard.tournament.ratings import DimensionRatings, EloLine, JudgeHabits, PairTally
-from tiltyard.tournament.summary import FailedQuestion, failed_questions, own_counts
 
 JUDGE_PROMPTS = "judge_prompts.json"
 """The file with the texts that judges were sent."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -13,16 +12,12 @@ from tiltyard.boards.text import as_table
 from tiltyard.judging.bias import MOST_INCONSISTENT, Check
 from tiltyard.judging.judge import JudgingResult, add_stats
 from tiltyard.judging.plan import scores_of
-from tiltyard.judging.records import VerdictLabel
 from tiltyard.llm.asking import plural
 from tiltyard.pages.tables import Table
-from tiltyard.tournament.ratings import baseline_text
+from tiltyard.tournament.failures import failed_questions, own_counts
+from tiltyard.tournament.ratings import DimensionRatings, baseline_text
+from tiltyard.tournament.scoring import DimensionScores, RunScores
 
-if TYPE_CHECKING:
-    from tiltyard.tournament.ratings import DimensionRatings
-    from tiltyard.tournament.scoring import DimensionScores, RunScores
-
-_LONGEST_WORDS = 300
 _MOST_NAMED = 3
 MOST_VALUES = 12
 """With more different scores than this, how often each was given is not listed."""
@@ -127,61 +122,6 @@ def usage_lines(judged: JudgingResult) -> list[str]:
             + (f"; {failed:,} questions failed" if failed else "")
         )
     return lines
-
-
-class Counts(msgspec.Struct, frozen=True):
-    """Judgments, failed verdicts (by name) and missing verdicts."""
-
-    judgments: int
-    failed_verdicts: Counter[str]
-    missing_verdicts: int
-
-
-def own_counts(judged: JudgingResult, dimension: str) -> Counts:
-    """The counts of a dimension without its canaries: failures on those say nothing about the matches."""
-    stats = judged.stats[dimension]
-    canaries = list(judged.canaries.get(dimension, ()))
-    heard = [verdict for judgment in canaries for verdict in judgment.raw]
-    failed = Counter(stats.failures)
-    failed.subtract(verdict.verdict.value for verdict in heard if not verdict.verdict.readable)
-    per_case = stats.questions // max(1, stats.cases)
-    missing = per_case * len(canaries) - len(heard) if judged.both_orders else 0
-    return Counts(stats.cases - len(canaries), +failed, stats.missing - missing)
-
-
-class FailedQuestion(msgspec.Struct, frozen=True):
-    """A question that ended without a verdict. `entrant_a` was shown first, unless `position_swap`."""
-
-    prompt_id: str
-    entrant_a: str
-    entrant_b: str
-    position_swap: bool
-    """Whether entrant_b's answer was shown first."""
-    verdict: str
-    """The name of the failure."""
-    error: str
-    """Why; for `error`, with the provider's message. For others the reply is in the report."""
-
-
-def failed_questions(judged: JudgingResult, dimension: str, *, most: int) -> list[FailedQuestion]:
-    """The first questions of a dimension that ended without a verdict, with the provider's reason if there is one.
-
-    Where none failed, no verdict is read.
-    """
-    if not own_counts(judged, dimension).failed_verdicts:
-        return []
-    failed: list[FailedQuestion] = []
-    for judgment in judged.judgments[dimension]:
-        for verdict in judgment.raw:
-            if len(failed) == most:
-                return failed
-            if not verdict.verdict.readable:
-                label, why = verdict.verdict, verdict.error or verdict.verdict.value
-                words = " ".join(verdict.reasoning.split()) if label is VerdictLabel.ERROR else ""
-                why = f"{why}: {words[:_LONGEST_WORDS]}" if words else why
-                who = judgment.prompt_id, judgment.entrant_a, judgment.entrant_b
-                failed.append(FailedQuestion(*who, verdict.position_swap, label.value, why))
-    return failed
 
 
 MOST_FAILED = 0.05

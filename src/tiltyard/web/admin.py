@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, cast
 
+from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -21,11 +22,11 @@ from tiltyard.arena import events as e
 from tiltyard.arena.blindness import lost_blindness
 from tiltyard.arena.commands import AppendEvents
 from tiltyard.arena.importing import in_parts
-from tiltyard.arena.store.reading import latest_events, prompt_texts
+from tiltyard.arena.store.reading import latest_decision, latest_events, prompt_texts
 from tiltyard.errors import OptionError, StoreError, TiltyardError
 from tiltyard.web import admin_views, health
 from tiltyard.web.admin_cases import CaseKind, ReviewItem, Screener
-from tiltyard.web.admin_gate import COOKIE, GUESS_SECONDS, GUESSES, SESSION_SECONDS, Gate, Login
+from tiltyard.web.admin_gate import GUESS_SECONDS, GUESSES, SESSION_SECONDS, Gate, Login
 from tiltyard.web.bodies import choice_of, form_of
 from tiltyard.web.site import Site, site_of
 
@@ -59,10 +60,17 @@ def _desk(request: Request) -> _Desk:
     return result
 
 
+def close(app: Starlette) -> None:
+    """Close what these pages opened."""
+    if (result := getattr(app.state, "admin_desk", None)) is not None:
+        result.cases.close()
+        app.state.admin_desk = None
+
+
 async def _session(request: Request) -> Login | None:
     """The login of a request, if it is valid."""
     gate = _desk(request).gate
-    session = gate.session(request.cookies.get(COOKIE))
+    session = gate.session(request.cookies.get(gate.cookie))
     return None if session is None or await asyncio.to_thread(gate.left, session) else session
 
 
@@ -130,14 +138,13 @@ async def append(request: Request, bodies: Sequence[e.AnyBody]) -> None:
         _log.info("administrator at %s: %d %s", request.state.address, n, kind)
 
 
-async def followed(request: Request, *, rated: bool = False) -> None:
-    """Wait a little, until the published board shows what was written; with `rated`, until its ratings do."""
+async def followed(request: Request) -> None:
+    """Wait a little, until the published board shows what was decided."""
     site = site_of(request)
-    written = await site.engine.read(lambda state: state.seq)
+    decided = await asyncio.to_thread(latest_decision, site.engine.arena.store)
     ends = time.monotonic() + FOLLOWED_SECONDS
     while time.monotonic() < ends:
-        snapshot = site.observatory.snapshot
-        if (snapshot.study.seq if rated else snapshot.seq) >= written:
+        if site.observatory.snapshot.seq >= decided:
             return
         await asyncio.sleep(0.05)
 
@@ -176,7 +183,7 @@ async def login(request: Request) -> Response:
         return _login(request, message, 403)
     answer = redirect(HOME)
     answer.set_cookie(
-        COOKIE,
+        gate.cookie,
         gate.written(session),
         max_age=SESSION_SECONDS,
         path=HOME,
@@ -192,7 +199,8 @@ async def logout(request: Request) -> Response:
     await posted(request)
     await asyncio.to_thread(_desk(request).gate.leave, request.state.admin_session)
     answer = redirect(LOGIN)
-    answer.delete_cookie(COOKIE, path=HOME, secure=request.state.is_https, httponly=True, samesite="strict")
+    name = _desk(request).gate.cookie
+    answer.delete_cookie(name, path=HOME, secure=request.state.is_https, httponly=True, samesite="strict")
     return answer
 
 
@@ -291,11 +299,15 @@ async def write_flags(request: Request) -> Response:
 
 
 async def switch_answer(request: Request) -> Response:
-    """Serve an answer again (a false alarm), or stop serving it."""
+    """Serve an answer again (a false alarm), stop serving it, or take it back for good."""
     form = await posted(request)
-    name, on = form.get("name", ""), choice_of(form, "to", "on", "off") == "on"
-    body = e.ResponseEnabled(response_id=name) if on else e.ResponseDisabled(response_id=name)
-    return await _switch(request, "screening", body, "answer", on=on)
+    name, to = form.get("name", ""), choice_of(form, "to", "on", "off", "withdrawn")
+    if to == "withdrawn":
+        await append(request, [e.ResponseWithdrawn(response_id=name)])
+        await followed(request)
+        return redirect(f"{HOME}/screening", "answer_withdrawn")
+    body = e.ResponseEnabled(response_id=name) if to == "on" else e.ResponseDisabled(response_id=name)
+    return await _switch(request, "screening", body, "answer", on=to == "on")
 
 
 async def answer_page(request: Request) -> Response:
@@ -303,8 +315,9 @@ async def answer_page(request: Request) -> Response:
     site, name = site_of(request), request.query_params.get("id", "")
     line, shown = await asyncio.to_thread(admin_views.one_answer, site.engine.arena.store, site.shown_links, name)
     withheld = await site.engine.read(admin_views.withheld_answers)
+    gone = await site.engine.read(lambda state: name in state.catalog.withdrawn)
     prompt = site.observatory.texts([("prompt", line.prompt_id)])[("prompt", line.prompt_id)]
-    context = {"line": line, "shown": shown, "prompt": prompt, "is_off": name in withheld}
+    context = {"line": line, "shown": shown, "prompt": prompt, "is_off": name in withheld, "gone": gone}
     return admin_page(request, "screening", context, template="admin_answer.html")
 
 
@@ -335,7 +348,7 @@ async def decide(request: Request) -> Response:
     if body is None:
         return redirect(f"{HOME}/screening", "nothing")
     await append(request, [body])
-    await followed(request, rated=True)
+    await followed(request)
     return redirect(f"{HOME}/screening", "excluded" if verb == "exclude" else "restored")
 
 

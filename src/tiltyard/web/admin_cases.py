@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tiltyard.arena import events as e
+from tiltyard.arena.following.observatory import Observatory, Pace
 from tiltyard.arena.integrity import AnswerFlag
 from tiltyard.arena.screening import (
     Effects,
@@ -85,10 +86,11 @@ class ReviewItem:
 
 
 class Screener:
-    """Screens an arena on a copy of what the observatory follows: the arena never waits for it."""
+    """Screens an arena on a copy of all final votes, which it follows for itself: the arena never waits for it."""
 
     def __init__(self, site: Site) -> None:
-        self._site = site
+        self._store = site.engine.arena.store
+        self._follows = Observatory(site.settings.db, now=site.engine.arena.now, pace=Pace(publish_seconds=0.0))
         self._lock = threading.Lock()
         self._kept: ScreeningReport | None = None
         self._answers = ScreenedAnswers()
@@ -96,7 +98,8 @@ class Screener:
     def findings(self) -> ScreeningReport:
         """Current findings, cached per log position. Votes are in memory, and every answer is read only once."""
         with self._lock:
-            seq = self._site.observatory.look(lambda state, _: state.seq)
+            self._follows.catch_up()
+            seq = self._follows.look(lambda state, _: state.seq)
             if self._kept is None or self._kept.seq != seq:
                 self._kept = self._found()
             return self._kept
@@ -106,7 +109,7 @@ class Screener:
         findings = self.findings()
         match kind:
             case "session":
-                votes = self._site.observatory.votes_of(name)
+                votes = self._follows.votes_of(name)
                 known = {session.voter: session.reasons for session in findings.sessions}
                 reasons = known.get(name, ())
             case "answers":
@@ -115,7 +118,7 @@ class Screener:
                 written = next((event for event in findings.exclusions if str(event.seq) == name), None)
                 if written is None:
                     raise ArenaError(f"event {name[:20]!r} is not a known exclusion. Reload the list.")
-                events = latest_events(self._site.engine.arena.store, ["excluded"], EXCLUSIONS_SHOWN)
+                events = latest_events(self._store, ["excluded"], EXCLUSIONS_SHOWN)
                 names = {name for event in events if event.seq == written.seq for name in _names(event.body)}
                 votes, reasons = self._votes(names), (written.reason,)
         if not votes:
@@ -123,16 +126,20 @@ class Screener:
         return _case(kind, name, reasons, votes, findings.seq if until is None else until)
 
     def effects(self, change: e.Excluded | e.Restored) -> Effects:
-        """What a change would do to the board, tried on a copy: the observatory waits only while it is made."""
-        state, votes = self._site.observatory.look(lambda state, votes: (copy_of(state, ()), list(votes)))
+        """What a change would do to the board, tried on a copy: others wait only while it is made."""
+        state, votes = self._follows.look(lambda state, votes: (copy_of(state, ()), list(votes)))
         return effects_of(copy_of(state, votes), change)
 
+    def close(self) -> None:
+        """Close the database."""
+        self._follows.close()
+
     def _votes(self, names: set[str]) -> list[CastVote]:
-        return self._site.observatory.look(lambda _, votes: votes.find(names))
+        return self._follows.look(lambda _, votes: votes.find(names))
 
     def _found(self) -> ScreeningReport:
-        store = self._site.engine.arena.store
-        state, votes = self._site.observatory.look(lambda state, votes: (ScreenedState.of(state), votes.copy()))
+        store = self._store
+        state, votes = self._follows.look(lambda state, votes: (ScreenedState.of(state), votes.copy()))
         result = screen(store, state, votes=votes, answers=self._answers)
         flagged = latest_events(store, ["flagged"], FLAGS_READ)
         events = latest_events(store, ["excluded"], EXCLUSIONS_SHOWN)

@@ -1,7 +1,7 @@
 """Who may use `/admin`: anyone who knows the secret, for a while. Wrong guesses are counted and limited.
 
-A session is a cookie that this site signed, with the time of its end in it. Nothing about it is stored, except that
-logged-out sessions are remembered in the database: logging out at one worker or host applies to all of them.
+A session is a cookie of one arena that its site signed, with the time of its end in it. Nothing about it is stored,
+except that logged-out sessions are remembered in the database: logging out at one worker or host applies to all.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from tiltyard.arena.store.visitors import Quota, QuotaCounter, end_session, is_e
 from tiltyard.arena.units import SECOND
 from tiltyard.arena.voting import TooMany
 from tiltyard.web.settings import SiteSettings
+from tiltyard.web.visitors import derived_key
 
-COOKIE = "tiltyard_admin"
 SESSION_SECONDS = 12 * 3600
 GUESSES = 5
 GUESS_SECONDS = 900
@@ -44,7 +44,9 @@ class Gate:
     def __init__(self, settings: SiteSettings, store: Store, now: Callable[[], int] = clock) -> None:
         assert settings.admin_secret is not None
         self._secret = _digest(settings.admin_secret)
-        self._key = hmac.new(settings.secrets[0].encode(), b"admin session\n" + self._secret, hashlib.sha256).digest()
+        arena = store.outside.arena
+        self.cookie = f"tiltyard-admin-{arena[:8]}"
+        self._key = hmac.digest(derived_key(settings.secrets[0], f"admin session {arena}"), self._secret, "sha256")
         self._store = store
         self._usage = QuotaCounter()
         self._now = now

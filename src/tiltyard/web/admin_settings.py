@@ -177,7 +177,7 @@ async def change_phase(request: Request) -> Response:
     if phase not in map(str, PHASES):
         raise OptionError(f"there is no phase {phase[:20]!r}; the phases are 1 to {PHASES[-1]}.")
     await append(request, [e.PhaseChanged(phase=int(phase))])
-    await followed(request, rated=True)
+    await followed(request)
     return redirect(f"{HOME}/settings", "phase")
 
 
@@ -196,7 +196,7 @@ async def change_texts_public(request: Request) -> Response:
 async def _change_policy(request: Request, done: str, **changes: Any) -> Response:
     policy = await site_of(request).engine.read(lambda state: state.policy)
     await append(request, [e.SettingsChanged(policy=msgspec.structs.replace(policy, **changes))])
-    await followed(request, rated=True)
+    await followed(request)
     return redirect(f"{HOME}/settings", done)
 
 

@@ -23,7 +23,8 @@ from tiltyard.arena.store.desk import (
 from tiltyard.arena.store.files import files_of
 from tiltyard.arena.store.forgetting import delete_comment
 from tiltyard.errors import OptionError
-from tiltyard.web.shown import PublicAnswer, ShownLinks
+from tiltyard.web.shown import PublicAnswer
+from tiltyard.web.shown_links import ShownLinks
 from tiltyard.web.text import rendered_answer
 
 EXCERPT = 160
@@ -31,7 +32,8 @@ LIMIT_MOST = 1_000_000
 
 ACTIONS = (
     *("settings_changed", "phase_changed", "model_enabled", "model_disabled", "prompt_enabled", "prompt_disabled"),
-    *("prompt_reserved", "response_enabled", "response_disabled", "excluded", "restored", "flagged"),
+    *("prompt_reserved", "response_enabled", "response_disabled", "response_withdrawn", "erased"),
+    *("excluded", "restored", "flagged"),
 )
 """Kinds of events caused by administrators, without the hundreds of events of an import."""
 
@@ -190,10 +192,12 @@ def said_of(body: e.AnyBody) -> tuple[str, str]:
             return str(body.__struct_config__.tag), body.model
         case e.PromptEnabled() | e.PromptDisabled() | e.PromptReserved():
             return str(body.__struct_config__.tag), body.prompt_id
-        case e.ResponseEnabled() | e.ResponseDisabled():
+        case e.ResponseEnabled() | e.ResponseDisabled() | e.ResponseWithdrawn():
             return str(body.__struct_config__.tag), body.response_id
         case e.Excluded() | e.Restored():
             return str(body.__struct_config__.tag), f"{len(body.matchup_ids):,}: {body.reason}"
+        case e.Erased():
+            return "erased", f"{body.what} {body.subject_id}"
         case e.Flagged():
             return "flagged", f"{body.subject} {body.subject_id}: {body.flag}"
     return str(body.__struct_config__.tag), ""

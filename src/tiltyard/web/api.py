@@ -19,16 +19,15 @@ from tiltyard.arena.commands import SAFE_ID, Receipt, RevealNames, SkipMatchup, 
 from tiltyard.arena.events import Choice
 from tiltyard.arena.following.parts import day_end
 from tiltyard.arena.following.snapshots import Snapshot
-from tiltyard.arena.service import Arena
 from tiltyard.arena.store.checkpoints import load_votes
 from tiltyard.arena.store.desk import tags_by_matchup
-from tiltyard.arena.store.matchups import public_until, shown_matchup
+from tiltyard.arena.store.matchups import shown_matchup
 from tiltyard.arena.units import DAY, SECOND
 from tiltyard.arena.votes import battle_rows, vote_table
 from tiltyard.arena.voting import MatchupStatus, NotYours, shows_names
 from tiltyard.arena.weights import vote_weights
 from tiltyard.bank import AnswerKind
-from tiltyard.boards.text import json_text
+from tiltyard.files import json_text
 from tiltyard.web.bodies import json_of, nothing_of
 from tiltyard.web.failures import Failure, busy
 from tiltyard.web.leaderboard import whole_board_values
@@ -239,16 +238,16 @@ async def validity_week(request: Request) -> Response:
 
 
 async def battles(request: Request) -> Response:
-    """One JSON object per line, in the order of the log, with every vote before the first that can still be undone.
+    """One JSON object per line, in the order of the log, with every vote that the board shows.
 
     `status` is `counted` or `excluded`, `weight` how much of the vote counts on the published board (excluded: 0). A
-    voter is an anonymous number that says which votes belong together; times are rounded to the hour. With `?on=` a day
+    voter is a number in order of appearance in this file; times are rounded to the hour. With `?on=` a day
     such as `2026-11-01` (UTC), only votes up to its end; with `?since=` a day, only those from its beginning on. The
     header `x-log-seq` says where in the log that was. At most two exports run at once; others wait.
     """
-    arena, between = site_of(request).engine.arena, _between(request)
+    site, between = site_of(request), _between(request)
     async with request.app.state.exports.turn():
-        seq, file = await asyncio.to_thread(_written_rows, arena, between)
+        seq, file = await asyncio.to_thread(_written_rows, site, between)
     headers = {"content-disposition": 'attachment; filename="battles.jsonl"', "x-log-seq": str(seq)}
     return StreamingResponse(pieces(file), media_type="application/x-ndjson", headers=headers)
 
@@ -290,17 +289,17 @@ def _between(request: Request) -> tuple[int, int]:
     return (0 if since is None else (since - DAY) // SECOND), (sys.maxsize if on is None else on // SECOND)
 
 
-def _written_rows(arena: Arena, between: tuple[int, int]) -> tuple[int, IO[bytes]]:
+def _written_rows(site: Site, between: tuple[int, int]) -> tuple[int, IO[bytes]]:
     """Where the public log ends, and its rows in a temporary file, so that a slow reader holds no transaction open."""
     file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by the sender
     encoder = msgspec.json.Encoder()
-    with arena.store.database.read() as connection:
-        state, votes, _ = load_votes(connection, public_until(connection, arena.now()))
-    tags = tags_by_matchup(arena.store, state.seq)
+    store = site.engine.arena.store
+    with store.database.read() as connection:
+        state, votes, _ = load_votes(connection, site.observatory.snapshot.seq)
+    tags = tags_by_matchup(store, state.seq)
     weights = vote_weights(vote_table(votes, state.catalog), state.policy.defences)
-    for row in battle_rows(votes, state.catalog, weights.tolist(), tags):
-        if between[0] <= row["timestamp"] < between[1]:
-            file.write(encoder.encode(row) + b"\n")
+    for row in battle_rows(votes, state.catalog, weights.tolist(), tags, between=between):
+        file.write(encoder.encode(row) + b"\n")
     file.seek(0)
     return state.seq, file
 

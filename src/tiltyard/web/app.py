@@ -44,7 +44,7 @@ from tiltyard.web.openapi import openapi
 from tiltyard.web.page_cache import FITS_OF_ONE, FITS_WAITING, PageCache
 from tiltyard.web.rendering import static_files
 from tiltyard.web.settings import SiteSettings
-from tiltyard.web.shown import ShownLinks
+from tiltyard.web.shown_links import ShownLinks
 from tiltyard.web.site import ReviewDesk, Site, site_of
 from tiltyard.web.visitors import Visitors
 
@@ -93,6 +93,7 @@ def create_app(settings: SiteSettings, arena: Arena | None = None, observatory: 
             if desk is not None and desk.review.record.until is not None:
                 looking = asyncio.create_task(review_pages.close_when_settled(site, desk.review))
                 stack.callback(looking.cancel)
+            stack.callback(admin.close, app)
             app.state.exports, app.state.witness_files = api.Exports(), heads.WitnessFiles()
             stack.callback(app.state.witness_files.close)
             yield
@@ -112,7 +113,7 @@ def create_app(settings: SiteSettings, arena: Arena | None = None, observatory: 
     )
     app.router.redirect_slashes = False
     app.state.requests, app.state.refusals = counts, Refusals()
-    app.state.kind_counts = KindCounts()
+    app.state.kind_counts, app.state.scrapers = KindCounts(), health.Scrapers(settings.admin_secret)
     return app
 
 

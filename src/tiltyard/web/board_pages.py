@@ -12,7 +12,7 @@ from starlette.routing import Route
 from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE
 from tiltyard.arena.following.parts import History, PartBoard, history
 from tiltyard.arena.following.snapshots import Snapshot
-from tiltyard.boards.text import json_text
+from tiltyard.files import json_text
 from tiltyard.pages.figures import plural
 from tiltyard.pages.svg import axis
 from tiltyard.report.weekly_text import worth_knowing

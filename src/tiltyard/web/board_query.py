@@ -7,16 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from tiltyard.arena.board import SHADOW_PHASE, BoardRow
 from tiltyard.arena.following.parts import VotePart, day_end, day_of
 from tiltyard.arena.following.snapshots import Snapshot
 from tiltyard.validity.publication import Badge
-
-if TYPE_CHECKING:
-    from tiltyard.web.leaderboard import BoardLine
+from tiltyard.web.board_line import BoardLine
 
 MOST_ASKED = 200
 """The most characters of a search that are used."""

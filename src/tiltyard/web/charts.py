@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tiltyard.arena.following.parts import History
 from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
-from tiltyard.arena.model_detail import BothBadPiece, RatingPath, results_by_prompt_and_opponent
+from tiltyard.arena.model_detail import BothBadPiece, ModelDetail, RatingPath, results_by_prompt_and_opponent
 from tiltyard.pages.escaping import Html, text
 from tiltyard.pages.figures import plural
 from tiltyard.pages.svg import BROAD, Plot, dot, path, shares, thin_interval, words
 from tiltyard.validity.calibration import CalibrationCurve
 from tiltyard.web.addresses import compare_address
-
-if TYPE_CHECKING:
-    from tiltyard.web.leaderboard import BoardLine
-    from tiltyard.web.model import ModelPage
+from tiltyard.web.board_line import BoardLine
 
 SHADES = 10
 HEATMAP_MODELS = 16
@@ -124,19 +120,21 @@ def _shaded(share: float, shown: str, label: str, of: ModelFacts, to: ModelFacts
     return HeatCell(f"heat h{shade}", shown, label, compare_address(of.model, to.model))
 
 
-def rival_grid(page: ModelPage, snapshot: Snapshot, asked: Mapping[str, str]) -> tuple[HeatmapView, int]:
+def rival_grid(
+    model: ModelFacts, detail: ModelDetail, answers: Collection[str], snapshot: Snapshot, asked: Mapping[str, str]
+) -> tuple[HeatmapView, int]:
     """What a model lacks on each prompt against each opponent, the nearest in rank; and how many prompts are left out.
 
     A cell is the number of decisive votes that are missing, a stronger colour for more; won–lost stands behind it.
     """
-    heatmap, rank = page.detail.heatmap, page.detail.row.rank
+    heatmap, rank = detail.heatmap, detail.row.rank
     first = max(0, min(rank - 1 - NEAREST // 2, len(heatmap.opponents) - NEAREST))
     near = slice(first, first + NEAREST)
     rivals = [snapshot.model(name) for name in heatmap.opponents[near]]
     numbers = {facts.prompt_id: facts.number for facts in snapshot.prompts}
     missing = {name: line[near] for name, line in zip(heatmap.prompts, heatmap.deficits, strict=True)}
-    counted = results_by_prompt_and_opponent(snapshot.study.votes, page.facts.number)
-    records = (*page.detail.prompts, *page.detail.retired_prompts)
+    counted = results_by_prompt_and_opponent(snapshot.study.votes, model.number)
+    records = (*detail.prompts, *detail.retired_prompts)
     kept = sorted(
         sorted(records, key=lambda record: -record.votes)[:GRID_PROMPTS], key=lambda record: record.score or 0
     )
@@ -151,8 +149,8 @@ def rival_grid(page: ModelPage, snapshot: Snapshot, asked: Mapping[str, str]) ->
             lacks = 0 if deficit is None else math.ceil(deficit * heatmap.target)
             result = f"{won} won, {lost} lost, {tied} tied, {bad} both bad"
             label = f"{rival.display_name}, {text}: " + (f"{lacks} missing; {result}" if lacks else result)
-            linked = page.answers.get(name) and won + lost + tied + bad
-            address = compare_address(page.facts.model, rival.model, name) if linked else ""
+            linked = name in answers and won + lost + tied + bad
+            address = compare_address(model.model, rival.model, name) if linked else ""
             shown = f"{won}–{lost}" if deficit is None else str(lacks)
             cells.append(HeatCell(f"heat h{round(SHADES * (deficit or 0.0))}", shown, label, address))
         rows.append((text, cells))

@@ -87,7 +87,7 @@ def repair(part: str, message: str, todo: str) -> CheckupLine:
 def check_store(store: Store, policy: Policy, now: float) -> Iterator[CheckupLine]:
     """The database, its disk and clock, heads, limits, and whose votes most of the latest are."""
     database = store.database
-    result = backlog(store, int(now * 1e6))
+    result = backlog(store)
     yield good("database", f"{database.shown}: {result.head_seq:,} events")
     if database.path is not None:
         yield from _check_file(database.path)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import threading
-import time
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,10 +14,9 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from tiltyard.arena.service import Arena
-from tiltyard.arena.store.matchups import public_until
 from tiltyard.arena.store.witnessing import PublishedHead, head_history, witness_lines
 from tiltyard.arena.witness import WitnessHeader
-from tiltyard.boards.text import json_text
+from tiltyard.files import json_text
 from tiltyard.web.api import pieces, written
 from tiltyard.web.openapi import Call, HeadsBody
 from tiltyard.web.site import Site, site_of
@@ -26,32 +24,25 @@ from tiltyard.web.site import Site, site_of
 SHOWN = 200
 """Heads on the page; the JSON has them all."""
 
-FRESH_SECONDS = 60.0
-"""How old a witness file may be: writing one takes longer than sending it."""
-
 CHECKED = {"cache-control": "no-cache"}
 
 
 class WitnessFiles:
-    """The latest witness file of this process, written anew at most once a minute, and only if the log went on."""
+    """The latest witness file of this process, written anew when more is public."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._file: IO[bytes] | None = None
         self._head = ""
         self._until = -1
-        self._made = 0.0
 
     def open(self, site: Site) -> tuple[IO[bytes], str]:
         """The file, for one reader, and the head that it leads to."""
-        arena = site.engine.arena
         with self._lock:
-            if self._file is None or time.monotonic() - self._made >= FRESH_SECONDS:
-                with arena.store.database.read() as connection:
-                    until = public_until(connection, arena.now())
-                if until != self._until:
-                    self._replace(arena, site.settings.title)
-                    self._until = until
+            until = site.observatory.snapshot.seq
+            if self._file is None or until != self._until:
+                self._replace(site.engine.arena, site.settings.title, until)
+                self._until = until
             assert self._file is not None
             return Path(self._file.name).open("rb"), self._head
 
@@ -62,10 +53,10 @@ class WitnessFiles:
                 self._file.close()
             self._file = None
 
-    def _replace(self, arena: Arena, title: str) -> None:
+    def _replace(self, arena: Arena, title: str, until: int) -> None:
         file = tempfile.NamedTemporaryFile(prefix="tiltyard-witness-")  # noqa: SIM115 - closed when it is replaced
         try:
-            lines = witness_lines(arena.store, arena.now(), title)
+            lines = witness_lines(arena.store, arena.now(), title, until)
             file.write(first := next(lines))
             file.writelines(lines)
             file.flush()
@@ -74,7 +65,7 @@ class WitnessFiles:
             raise
         if self._file is not None:
             self._file.close()  # it vanishes; whoever reads it has it open
-        self._file, self._made = file, time.monotonic()
+        self._file = file
         self._head = msgspec.json.decode(first, type=WitnessHeader).head
 
 
@@ -108,8 +99,8 @@ async def witness(request: Request) -> Response:
     """One line per public row: final votes, exclusions, models, prompts voted on, rules.
 
     The first line states the head (also in the header `x-log-head`); the last one has weights, if votes weigh less than
-    1. `tiltyard verify` on this site's address recomputes head and board from it. It is at most a minute old, and ends
-    before the first vote that can still be undone.
+    1. `tiltyard verify` on this site's address recomputes head and board from it. It ends where the
+    board does, with the last full hour.
     """
     site, files = site_of(request), request.app.state.witness_files
     async with request.app.state.exports.turn():

@@ -1,8 +1,13 @@
-"""Whether the site works (`/healthz`), and its metrics for monitoring (`/metrics`). No model is named here."""
+"""Whether the site works, in words for everybody (`/healthz`), and in figures for the operator (`/metrics`).
+
+Figures that move with each vote would tell when it was cast: they are given to whoever has the admin secret. No model
+is named here.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import hmac
 import os
 import threading
 import time
@@ -13,18 +18,22 @@ from enum import StrEnum
 from typing import Any
 
 import msgspec
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from tiltyard import __version__
+from tiltyard.arena.integrity import limit_key
 from tiltyard.arena.service import clock
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store.reading import Backlog, KindCounts, backlog, latest_blocks
 from tiltyard.arena.thread_health import ThreadHealth
 from tiltyard.arena.units import SECOND
+from tiltyard.arena.voting import TooMany
 from tiltyard.errors import ArenaError, StoreError
 from tiltyard.validity.limits import SharedBlock, shared_block
+from tiltyard.web.admin_gate import GUESS_SECONDS, GUESSES
 from tiltyard.web.checkup import TOKEN_HEADER, is_doctor
 from tiltyard.web.engine import PATIENCE_SECONDS, TrialWrite
 from tiltyard.web.failures import RETRY_SECONDS
@@ -61,7 +70,7 @@ class Health:
     writer: TrialWrite
     board_seq: int | None
     board_age_seconds: float | None
-    """How old the published board is: 0 if it shows the end of the log, else the age of the last event it shows."""
+    """How long ago it was last looked, without an error, whether there is more to publish."""
     failures: tuple[ThreadHealth, ...]
     """What went wrong in the threads of the site."""
     refuses: bool = False
@@ -104,13 +113,32 @@ class Health:
                 *(failures.thread for failures in self.failures if failures.trouble is not None),
             ],
             "why": self.why or None,
-            "waiting": self.writer.load.waiting,
-            "head": None if self.store is None else self.store.head_seq,
-            "board_age_seconds": self.board_age_seconds,
-            "seconds_ahead": None if self.store is None else self.store.ahead // SECOND,
-            "question": None if self.shared is None else self.shared.question,
             "version": __version__,
         }
+
+
+class Scrapers:
+    """Who may see figures: whoever sends the admin secret. Wrong guesses are counted and limited, by this process."""
+
+    def __init__(self, secret: str | None) -> None:
+        self._header = b"" if secret is None else f"Bearer {secret}".encode("utf-8", "surrogateescape")
+        self._wrong: Counter[str] = Counter()
+        self._period = 0.0
+
+    def admits(self, request: Request) -> bool:
+        """Whether a request has the secret; `TooMany` after many without it."""
+        if not self._header:
+            raise HTTPException(404)
+        period, who = time.time() // GUESS_SECONDS, limit_key(request.state.address)
+        if period != self._period:
+            self._wrong.clear()
+            self._period = period
+        if self._wrong[who] >= GUESSES:
+            raise TooMany(f"{GUESSES} wrong secrets in {GUESS_SECONDS // 60} minutes is the limit.", GUESS_SECONDS)
+        guess = request.headers.get("authorization", "").encode("latin-1")
+        right = hmac.compare_digest(guess, self._header)
+        self._wrong[who] += bool(guess) and not right
+        return right
 
 
 async def look_at(site: Site) -> Health:
@@ -122,9 +150,8 @@ async def look_at(site: Site) -> Health:
         snapshot = site.observatory.snapshot
     except ArenaError:
         return Health(store, writer, None, None, failures, refuses, unreadable, shared, why)
-    behind = store is None or snapshot.seq < store.head_seq
-    age = max(0.0, (clock() - snapshot.at) / SECOND) if behind else 0.0
-    return Health(store, writer, snapshot.seq, round(age, 3), failures, refuses, unreadable, shared, why)
+    age = round(time.monotonic() - site.observatory.followed, 3)
+    return Health(store, writer, snapshot.seq, age, failures, refuses, unreadable, shared, why)
 
 
 async def _store(site: Site) -> tuple[Backlog | None, SharedBlock | None, bool, str]:
@@ -135,7 +162,7 @@ async def _store(site: Site) -> tuple[Backlog | None, SharedBlock | None, bool, 
         if trouble:
             return None, None, True, trouble
         result = await asyncio.wait_for(
-            asyncio.to_thread(lambda: (backlog(store, clock()), shared_block(latest_blocks(store)))), PATIENCE_SECONDS
+            asyncio.to_thread(lambda: (backlog(store), shared_block(latest_blocks(store)))), PATIENCE_SECONDS
         )
     except TimeoutError:
         return None, None, False, ""
@@ -165,6 +192,8 @@ async def metrics(request: Request) -> Response:
     """The metrics in Prometheus format; if the arena does not answer, only those of this process."""
     lines: list[str] = []
     site = getattr(request.app.state, "site", None)
+    if not request.app.state.scrapers.admits(request):
+        return Response("the admin secret is needed: Authorization: Bearer …\n", 401, {"www-authenticate": "Bearer"})
     if isinstance(site, Site):
         health = await look_at(site)
         kinds: Counter[str] | None = None
@@ -224,7 +253,7 @@ def _arena_lines(health: Health, kinds: Counter[str] | None) -> Iterator[str]:
     message = "Failures that a thread of the site has survived."
     yield from _by_label("tiltyard_thread_failures_total", message, "thread", thread_failures)
     if health.board_age_seconds is not None:
-        message = "Age of the published board: 0 while it shows the end of the log."
+        message = "How long ago it was last looked whether there is more to publish."
         yield from _figure("tiltyard_board_age_seconds", "gauge", message, health.board_age_seconds)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tiltyard.arena.blindness import public_prompts
+from tiltyard.arena.blindness import public_prompts, shown_answers
 from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE, BoardRow, completeness
 from tiltyard.arena.events import Choice
 from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
@@ -89,8 +89,8 @@ class ModelPage:
     offline: OfflineRow | None
     around: Neighbourhood | None
     latest: tuple[SeenVote, ...]
-    answers: dict[str, bool]
-    """Every prompt that it has answered, and whether its answers may be shown."""
+    answers: dict[str, str]
+    """Every prompt that it has answered, and the id of its answer; empty while it may not be shown."""
     beside: dict[str, dict[str, Record]]
     """The records of the models next in rank, by prompt."""
     leanings: Leanings
@@ -150,21 +150,21 @@ def model_page(snapshot: Snapshot, state: ArenaState, every: VoteColumns, name: 
     )
 
 
-def _answers(state: ArenaState, model: int) -> dict[str, bool]:
-    public = public_prompts(state)
+def _answers(state: ArenaState, model: int) -> dict[str, str]:
+    public, shown = public_prompts(state), shown_answers(state.catalog)
     kept_back = state.catalog.prompt_reserved
-    answered = sorted(
-        prompt for author, prompt in state.catalog.response_ids if author == model and not kept_back[prompt]
-    )
-    return {state.catalog.prompts[prompt].prompt_id: prompt in public for prompt in answered}
+    answered = sorted(prompt for author, prompt in shown if author == model and not kept_back[prompt])
+    return {
+        state.catalog.prompts[prompt].prompt_id: shown[model, prompt] if prompt in public else "" for prompt in answered
+    }
 
 
 def _edges(votes: VoteTable, model: int) -> list[int]:
-    """The edges of equal periods from the model's first vote to its last."""
-    own = votes.at[(votes.model_a == model) | (votes.model_b == model)]
-    if not len(own):
+    """The edges of about equal periods from the hour of the model's first vote to that of its last."""
+    hours = votes.at[(votes.model_a == model) | (votes.model_b == model)] // HOUR
+    if not len(hours):
         return []
-    return [int(edge) for edge in np.linspace(int(own.min()), int(own.max()) + 1, PIECES + 1)]
+    return sorted({int(edge) * HOUR for edge in np.linspace(int(hours.min()), int(hours.max()) + 1, PIECES + 1)})
 
 
 def _offline_row(snapshot: Snapshot, name: str) -> OfflineRow | None:
@@ -239,7 +239,7 @@ def prompt_grid(
             name, public = record.name, page.answers.get(record.name)
             cells = tuple(_grid_cell(one) for one in (record, *(page.beside[rival].get(name) for rival in rivals)))
             targets = [model_address(model, name), *(compare_address(model, rival, name) for rival in rivals)]
-            remark = HIDDEN if blind and public is False else state
+            remark = HIDDEN if blind and public == "" else state
             row = GridRow(name, cells, texts.get(name, name), subjects.get(name), remark=remark)
             rows.append(replace(row, target=targets[0], targets=tuple(targets)) if public else row)
             votes[name] = (float(record.votes),)
@@ -355,7 +355,7 @@ def compare_page(snapshot: Snapshot, state: ArenaState, name_a: str, name_b: str
     """Two different models; an unknown one is an `ArenaError`."""
     a, b = snapshot.model(name_a), snapshot.model(name_b)
     rows = {row.model: row for row in snapshot.board.rows}
-    ids, public = state.catalog.response_ids, public_prompts(state)
+    ids, public = shown_answers(state.catalog), public_prompts(state)
     both = {
         prompt.prompt_id: prompt.number
         for prompt in snapshot.prompts

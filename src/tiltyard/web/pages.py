@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -20,11 +20,10 @@ from tiltyard.arena.offline import rate_options
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.reasons import ModelReasons
 from tiltyard.arena.rotation import OFTEN
-from tiltyard.arena.store import Store
 from tiltyard.arena.store.desk import model_reasons
 from tiltyard.arena.store.files import files_of
 from tiltyard.arena.store.forgetting import kept_about
-from tiltyard.arena.store.texts import PastAnswer
+from tiltyard.arena.store.matchups import final_votes
 from tiltyard.arena.store.weeks import KeptWeek, WeekTexts, kept_weeks, week_texts
 from tiltyard.arena.verdict import MODEL_VOTES
 from tiltyard.decisions.records import EstimatedDifference
@@ -55,8 +54,6 @@ from tiltyard.web.site import Site, site_of
 from tiltyard.web.text import rendered_answer
 
 FORGET = "forget"
-PAST_ANSWERS = 10
-"""The most answers to one prompt that a model's page shows, including the current one."""
 OWN = {"cache-control": "private, no-store"}
 """A page for one visitor alone."""
 PAGE_NUMBER = re.compile(r"[0-9]{1,6}\Z")
@@ -139,12 +136,6 @@ def page_of(site: Site, snapshot: Snapshot, name: str) -> ModelPage:
     )
 
 
-def past_answers(store: Store, model: str, prompt_id: str) -> Sequence[PastAnswer]:
-    """A model's answers to a prompt, latest first."""
-    with store.database.read() as connection:
-        return store.answers.of(connection, model, prompt_id)
-
-
 def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None) -> dict[str, Any]:
     """What a model's template shows."""
     page = page_of(site, snapshot, name)
@@ -152,12 +143,12 @@ def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None) -> 
     shown = page.facts.display_name
     prompt = chosen_prompt(page, asked)
     hidden = prompt is not None and not page.answers[prompt]
-    past = () if prompt is None or hidden else past_answers(site.engine.arena.store, name, prompt)[:PAST_ANSWERS]
-    text, answers = _texts(site, prompt, [answer.response_id for answer in past])
+    text, answers = _texts(site, prompt, [] if prompt is None or hidden else [page.answers[prompt]])
     texts = _prompt_texts(site, snapshot)
     beginnings = _first_words(texts)
     subjects = {facts.prompt_id: facts.subject for facts in snapshot.prompts if facts.subject}
-    against, left_out = charts.rival_grid(page, snapshot, beginnings)
+    public = {prompt for prompt, is_public in page.answers.items() if is_public}
+    against, left_out = charts.rival_grid(page.facts, page.detail, public, snapshot, beginnings)
     rated = page.detail.row.votes - page.detail.row.both_bad
     drawn = rated >= MODEL_VOTES
     return {
@@ -181,7 +172,7 @@ def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None) -> 
         "prompt_text": text,
         "hidden": hidden,
         "live_prompts": sum(not shown for shown in page.answers.values()),
-        "answers": list(zip(past, answers, strict=True)),
+        "answers": answers,
     }
 
 
@@ -404,6 +395,7 @@ async def privacy(request: Request) -> Response:
         "privacy",
         lambda site, snapshot: {
             "operator": [part for part in site.settings.privacy.split("\n\n") if part],
+            "period": snapshot.policy.defences.publish_seconds,
             "kept": _kept(snapshot.policy, limited=site.settings.rate_limit),
         },
     )
@@ -419,7 +411,8 @@ async def me(request: Request) -> Response:
     """The visitor's own board and votes, private to them."""
     site, asked = site_of(request), request.query_params.get("page", "")
     voter, number = await site.visitors.known(request), int(asked) if PAGE_NUMBER.match(asked) else 0
-    votes = await asyncio.to_thread(site.observatory.votes_of, voter) if voter is not None else []
+    arena = site.engine.arena
+    votes = await asyncio.to_thread(final_votes, arena.store, voter, arena.now()) if voter is not None else []
     own, more = await asyncio.to_thread(own_votes, site, voter, number) if voter is not None else ((), False)
     view = {
         "page": own_page(site.observatory.snapshot, votes),

@@ -18,9 +18,10 @@ from tiltyard.arena.store.weeks import KeptWeek
 from tiltyard.pages.figures import count, points
 from tiltyard.pages.share_card import ACCENT, INK, INSET, LINE, MUTED, WIDTH, ShareCard, legible
 from tiltyard.web import charts
+from tiltyard.web.board_line import BoardLine
 from tiltyard.web.board_query import BoardQuery
 from tiltyard.web.failures import Failure
-from tiltyard.web.leaderboard import BoardLine, board_lines, said_of
+from tiltyard.web.leaderboard import board_lines, said_of
 from tiltyard.web.pages import prepared, public_page, public_weeks
 from tiltyard.web.site import site_of
 

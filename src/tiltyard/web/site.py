@@ -18,12 +18,12 @@ from tiltyard.web.failures import Refusals
 from tiltyard.web.page_cache import PageCache
 from tiltyard.web.rendering import SiteFacts, render
 from tiltyard.web.settings import SiteSettings
+from tiltyard.web.shown_links import ShownLinks
 from tiltyard.web.visitors import Visitors
 
 if TYPE_CHECKING:
     from tiltyard.review.assignment import ReviewChooser
     from tiltyard.review.desk import Review
-    from tiltyard.web.shown import ShownLinks
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from tiltyard.arena.following.snapshots import Snapshot
 from tiltyard.arena.reasons import CHANGES_PER_VOTE, BallotRules, checked_comment, checked_tags
 from tiltyard.arena.state import VoteStanding
 from tiltyard.arena.store.desk import Answered, add_report, own_explanation
-from tiltyard.arena.store.matchups import ShownMatchup, has_voted, open_matchup, shown_matchup
+from tiltyard.arena.store.matchups import ShownMatchup, final_votes, has_voted, open_matchup, shown_matchup
 from tiltyard.arena.store.visitors import DAY_SECONDS, Quota
 from tiltyard.arena.units import SECOND
 from tiltyard.arena.vote_effect import Effect, PairVotes, effect_of, pair_votes
@@ -238,7 +238,7 @@ async def vote_result(request: Request) -> Response:
         left = max(0, (matchup.undo_until or 0) - now) / SECOND
         return site.page("vote_held_back.html", {**context, "undo_left": left}, here="vote")
     outcome = outcome_of(snapshot, matchup, effect)
-    votes = await asyncio.to_thread(site.observatory.votes_of, voter)
+    votes = await asyncio.to_thread(final_votes, site.engine.arena.store, voter, now)
     own = {vote.matchup_id for vote in votes if vote.standing is VoteStanding.COUNTED} | {matchup.matchup_id}
     context |= {"own": len(own), "enough": ENOUGH, "given": None, "receipt": matchup.receipt}
     context |= {

@@ -1,9 +1,9 @@
 """The site's view of its arena: a thread that follows the log and publishes immutable values.
 
-Pages only read the latest `Snapshot`, so they and the writer never wait for each other. They show nothing of a vote
-that can still be undone, nor of anything after it. Counts, which any vote may change, are published at most once a
-second; what is computed from all votes (weights, ratings, Bradley–Terry, the weekly report, movements) less often: once
-in `defences.publish_seconds`, or more rarely if it takes long.
+Pages only read the latest `Snapshot`, so they and the writer never wait for each other. All that is public moves at
+once, and at stated times: with every full period of `defences.publish_seconds`, an hour by default, and when the
+operator decides something. So whoever polls the site does not learn when a vote was cast. Nothing shows a vote that can
+still be undone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from tiltyard.arena.board import raw_ratings
-from tiltyard.arena.events import Excluded, PhaseChanged, Restored, SettingsChanged
+from tiltyard.arena.events import Erased
 from tiltyard.arena.following.evidence import findings_of
 from tiltyard.arena.following.parts import KeptParts, PartBoard, VotePart, counts_by
 from tiltyard.arena.following.recent_events import RecentEvents
@@ -34,17 +34,17 @@ from tiltyard.arena.following.snapshots import (
     weekly_of,
     with_swaps,
 )
-from tiltyard.arena.policy import Policy
 from tiltyard.arena.ratings import Ratings, ratings_of
 from tiltyard.arena.service import clock
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store, checkpoints, log
 from tiltyard.arena.store.database import Connection
-from tiltyard.arena.store.matchups import public_until
+from tiltyard.arena.store.matchups import final_from, public_until
 from tiltyard.arena.store.witnessing import record_hourly
 from tiltyard.arena.thread_health import ThreadHealth
 from tiltyard.arena.units import DAY, SECOND
 from tiltyard.arena.votes import CastVote, VoteColumns
+from tiltyard.arena.voting import CLOCK_MARGIN
 from tiltyard.arena.weights import blocks_to_swap, contested_models, weighed
 from tiltyard.bank.responses import measure_style
 from tiltyard.errors import StoreError
@@ -59,11 +59,8 @@ KEPT_VALUES = 128
 TEXTS_AT_ONCE = 500
 """Answers that are read in one go when their style is measured; pages wait for one reading at most."""
 
-DECISIONS = (SettingsChanged, PhaseChanged, Excluded, Restored)
-"""What an operator does, and wants to see at once."""
-
-RARE_SECONDS = 3600
-"""From this time between publications on, they begin with the period and not with the start of a process."""
+LONGEST_UNDO = 60
+"""Seconds that a period waits for votes that can be undone; votes that can be undone for longer are public later."""
 
 HEAD_SECONDS = 30.0
 """How often it is looked at whether the head of this hour was published."""
@@ -74,22 +71,17 @@ STUDY_END_SECONDS = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often the observatory updates: seconds between boards, seconds and votes between studies.
-
-    A study also waits `rest` times the duration of the last one; after `longest_seconds` one new event is enough.
-    """
+    """How often the observatory looks whether something is due; after a publication it rests `rest` times as long."""
 
     board_seconds: float = 1.0
-    study_seconds: float = 3.0
-    study_votes: int = 1
-    longest_seconds: float = 120.0
     rest: float = 30.0
     swaps_models: int = 60
     """Up to this many models every study computes votes-to-swap; with more models it takes far longer than everything
     else, and runs separately after `swaps_seconds` and `rest` times its last duration."""
     swaps_seconds: float = 600.0
     publish_seconds: float | None = None
-    """Seconds between publications while votes are weighed; None: as the policy says (`defences.publish_seconds`)."""
+    """Seconds between publications; None: as the policy says (`defences.publish_seconds`). 0: as soon as votes are
+    final."""
 
 
 class Observatory:
@@ -118,15 +110,18 @@ class Observatory:
         """The event of the last checkpoint that is known here."""
         self._headed = time.monotonic()
         """When it was last looked at whether a head is due."""
+        self.followed = float("-inf")
+        """When it was last looked, without an error, whether there is more to publish."""
         self._recent_events = RecentEvents(WEEK_DAYS * DAY)
         self._snapshot: Snapshot | None = None
         self._studied = (0.0, 0.0)
         """When the last study ended, and how long it took; below, the same for the last votes-to-swap computation."""
         self._swapped = (float("-inf"), 0.0)
         self._swaps: Mapping[tuple[str, str], int | None] = {}
-        self._published_at = 0
-        """When the latest study was begun (microseconds), and whether the operator decided something since."""
-        self._decided = False
+        self._period = (-1, 0)
+        """When this period of publication began, and the last event of the one before."""
+        self._decision = (0, 0)
+        """Up to which event decisions of the operator were looked for, and the last event that is public by one."""
         self._parts = KeptParts(self._answer_styles)
         self._styles: dict[str, tuple[int, ...]] = {}
         self._kept: OrderedDict[tuple[object, ...], object] = OrderedDict()
@@ -182,11 +177,12 @@ class Observatory:
         return self._snapshot
 
     def refresh(self) -> Snapshot:
-        """Follow the log as far as it is final and republish everything, including studies."""
+        """Follow the log as far as it is public now, and publish everything anew."""
         with self._moving:
             self._catch_up()
             self._publish(self._study())
             self._parts.clear()
+        self.followed = time.monotonic()
         return self.snapshot
 
     def look(self, what: Callable[[ArenaState, VoteColumns], R], *key: object) -> R:
@@ -214,7 +210,8 @@ class Observatory:
     def _answer_styles(self) -> dict[tuple[int, int], tuple[int, ...]]:
         """The style of the current answers by model and prompt number; each text is read and measured once."""
         with self._state:
-            ids = dict(self._following().catalog.response_ids)
+            catalog = self._following().catalog
+            ids = {cell: name for cell, name in catalog.response_ids.items() if name not in catalog.withdrawn}
         missing = [name for name in ids.values() if name not in self._styles]
         for start in range(0, len(missing), TEXTS_AT_ONCE):
             texts = self.texts(("response", name) for name in missing[start : start + TEXTS_AT_ONCE])
@@ -262,9 +259,9 @@ class Observatory:
 
     def _follow_once(self) -> None:
         with self._moving:
-            if self._catch_up():
-                due = self._snapshot is None or self._study_is_due()
-                self._publish(self._study() if due else self.snapshot.study)
+            if self._catch_up() or self._snapshot is None:
+                self._publish(self._study())
+        self.followed = time.monotonic()
         self._keep_checkpoint()
         self._publish_head()
 
@@ -301,34 +298,57 @@ class Observatory:
             raise StoreError("the arena's log cannot be read just now. Try again in a moment.")
         return self._arena
 
+    def catch_up(self) -> None:
+        """Follow the log as far as it is public now, and publish nothing: for `look` alone."""
+        with self._moving:
+            self._catch_up()
+
     def _catch_up(self) -> bool:
-        """Read new events. Whether there were any, or a study is due anyway."""
+        """Read what is public since the last time. Whether there is any."""
         if self._store is None:
             self._store = Store.open(self._url)
         with self._state, self._store.database.read() as connection:
-            until, state = public_until(connection, self._now()), self._arena
+            until, state = self._public_end(connection), self._arena
             if state is None:
                 self._load(connection, until)
                 return True
-            if until <= state.seq:
-                return self._snapshot is None or (self._snapshot.study.seq < state.seq and self._study_is_due())
+            ended, took = self._studied
+            rests = time.monotonic() - ended < self._pace.rest * took and self._decision[1] <= state.seq
+            if until <= state.seq or rests:
+                return False
             for page in log.pages(connection, state.seq, until):
                 for event in page.events:
                     state.apply(state.seq + 1, event)
                 self._hash = page.head
-                self._decided = self._decided or any(isinstance(event.body, DECISIONS) for event in page.events)
                 self._recent_events.follow(page.events, page.first - 1, state.catalog)
+                if any(isinstance(event.body, Erased) for event in page.events):
+                    self._recent_events = RecentEvents(WEEK_DAYS * DAY)  # it may hold what was erased
+                    self._load(connection, until)
+                    break
         return True
+
+    def _public_end(self, connection: Connection) -> int:
+        """The last event that is public now: the same for all servers, whenever they look or were started.
+
+        A period ends a few seconds late: when all votes of it are final.
+        """
+        now = self._now()
+        final, policy = public_until(connection, now), log.policy(connection)
+        pace = self._pace.publish_seconds
+        if not (seconds := policy.defences.publish_seconds if pace is None else pace):
+            return final
+        settled = now - min(policy.undo_seconds, LONGEST_UNDO) * SECOND - CLOCK_MARGIN
+        begun = settled - settled % round(seconds * SECOND)
+        if begun != self._period[0]:
+            before = connection.value("SELECT seq FROM events WHERE at < ? ORDER BY seq DESC LIMIT 1", begun) or 0
+            self._period = begun, final_from(connection, before)
+        looked, decided = self._decision
+        latest = log.latest_decision(connection, looked, final)
+        self._decision = final, decided if latest is None else final_from(connection, latest)
+        return min(final, max(self._period[1], self._decision[1]))
 
     def _load(self, connection: Connection, until: int) -> None:
         state, votes, digest = checkpoints.load_votes(connection, until)
-        seconds = state.policy.defences.publish_seconds
-        if seconds > RARE_SECONDS:
-            # What was published when this period began: servers that start in between show the same.
-            begun = self._now() // (seconds * SECOND) * seconds * SECOND
-            before = connection.value("SELECT seq FROM events WHERE at < ? ORDER BY seq DESC LIMIT 1", begun)
-            if before is not None and before < until:
-                state, votes, digest = checkpoints.load_votes(connection, before)
         seq = votes.latest_before(state.latest - WEEK_DAYS * DAY)
         for page in log.pages(connection, seq, state.seq):
             self._recent_events.follow(page.events, page.first - 1, state.catalog)
@@ -348,30 +368,11 @@ class Observatory:
         """Publish the head of every hour; here, because the first one of a long log takes a while."""
         if self._store is not None and time.monotonic() - self._headed >= HEAD_SECONDS:
             self._headed = time.monotonic()
-            record_hourly(self._store, self._now())
-
-    def _study_is_due(self) -> bool:
-        if self._decided:
-            return True
-        state, study, pace = self._following(), self.snapshot.study, self._pace
-        ended, took = self._studied
-        waited = time.monotonic() - ended
-        if waited < max(pace.study_seconds, pace.rest * took) or not self._may_publish(state.policy):
-            return False
-        new = state.seq - study.seq  # events; a vote is two of them: served, voted
-        return new > 2 * pace.study_votes or (new > 0 and waited > pace.longest_seconds)
-
-    def _may_publish(self, policy: Policy) -> bool:
-        """Whether a new period of publication has begun, the same for all servers."""
-        if not (self.snapshot.study.votes.block >= 0).any():
-            return True
-        seconds = policy.defences.publish_seconds if self._pace.publish_seconds is None else self._pace.publish_seconds
-        period = max(int(seconds * 1e6), 1)
-        return self._now() // period > self._published_at // period
+            record_hourly(self._store, self._now(), self.snapshot.seq)
 
     def _study(self) -> Study:
         """A study; the lock is held only while the state is read, so that pages need not wait for long computations."""
-        began, self._published_at, self._decided = time.monotonic(), self._now(), False
+        began = time.monotonic()
         with self._state:
             state, followed = self._following(), self._votes
             votes, policy, until = followed.table(state.catalog), state.policy, state.latest

@@ -17,7 +17,7 @@ from tiltyard.arena.offline import OfflineBoard, offline_board
 from tiltyard.arena.policy import IntervalRules, Policy
 from tiltyard.arena.ratings import Ratings
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.units import DAY
+from tiltyard.arena.units import DAY, HOUR
 from tiltyard.arena.votes import VoteColumns, VoteTable
 from tiltyard.arena.weekly import BoardAt, Findings, Period, WeeklyReport, weekly_report
 from tiltyard.arena.weights import ContestedModel
@@ -103,6 +103,7 @@ class Snapshot:
     head: str
     """The latest head that was published."""
     at: int
+    """When that was, rounded down to the hour."""
     policy: Policy
     blind: bool
     """Whether the answers that are being voted on are hidden."""
@@ -134,7 +135,7 @@ def snapshot_of(state: ArenaState, log_hash: str, study: Study, edition: int) ->
         seq=state.seq,
         log_hash=log_hash,
         head=state.head,
-        at=state.at,
+        at=state.at // HOUR * HOUR,
         policy=state.policy,
         blind=is_blind(state),
         board=live_board(state, evidence=study.evidence),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -18,9 +18,6 @@ from tiltyard.arena.store.matchups import NotedEvents
 from tiltyard.arena.tallies import pair_of
 from tiltyard.arena.votes import VoteColumns
 from tiltyard.arena.waiting import WaitingPairs, again_for, shown_pair
-
-if TYPE_CHECKING:
-    from tiltyard.arena.simulation.run import SimulationSettings
 
 AT_ONCE = 5_000
 
@@ -146,18 +143,13 @@ class RecordingArena(MemoryArena):
         self.events += [Event(at, body) for body in kept]
 
 
-def recorder(settings: SimulationSettings) -> RecordingArena:
-    """An empty ledger for a simulation."""
-    return RecordingArena(settings.seed)
-
-
 def keep_log(events: Sequence[Event], url: str) -> None:
     """Write the events to a new arena."""
     Store.create(url).close()
     fill_log([_dated(event) for event in events], url)
 
 
-def fill_log(events: Sequence[Event], url: str) -> None:
+def fill_log(events: Sequence[Event], url: str, new_salt: Callable[[], str] = log.new_salt) -> None:
     """Write the events to an empty arena."""
     store = Store.open(url)
     state = ArenaState()
@@ -165,7 +157,7 @@ def fill_log(events: Sequence[Event], url: str) -> None:
         for start in range(0, len(events), AT_ONCE):
             part, rows = events[start : start + AT_ONCE], NotedEvents()
             with store.database.write(lock=True) as connection:
-                log.append_events(connection, part, *log.head(connection))
+                log.append_events(connection, part, *log.head(connection), new_salt)
                 for event in part:
                     rows.apply(state, event)
                 rows.write(connection)

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from tiltyard.arena.catalog import Catalog
-from tiltyard.arena.events import HeadPublished, ModelAdded, PromptAdded, ReviewSet
+from tiltyard.arena.events import HeadPublished, ModelAdded, PromptAdded, ReviewSet, decode_body, without_text
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.schedule import Reserved, Schedule
 from tiltyard.arena.state import ArenaState, VoteBook
@@ -39,6 +39,8 @@ class StoredState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     policy: Policy
     phase: int
     models: list[ModelAdded]
+    """Without their titles, which can be erased."""
+    model_seq: list[int]
     model_enabled: list[bool]
     prompts: list[PromptAdded]
     prompt_enabled: list[bool]
@@ -54,6 +56,8 @@ class StoredState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     resting: list[bool]
     telling: list[str]
     answers_off: list[str]
+    withdrawn: list[str] = []
+    erased_prompts: list[str] = []
     kinds: list[tuple[int, str]] = []
     grids: list[bytes]
     """The tables of `Tallies`, in the order of `_grids`."""
@@ -78,6 +82,10 @@ def load_state(connection: Connection, until: int | None = None) -> tuple[ArenaS
     row = connection.one("SELECT state FROM checkpoints WHERE seq <= ? ORDER BY seq DESC LIMIT 1", end)
     votes = TableVotes()
     state = ArenaState(votes) if row is None else decode_state(row[0], votes)
+    titles = connection.rows("SELECT body FROM events WHERE seq IN ??", state.catalog.model_seq)
+    for body in log.filled(connection, [decode_body(text) for (text,) in titles]):
+        assert isinstance(body, ModelAdded)
+        state.catalog.name_model(body)
     for page in log.pages(connection, state.seq, end):
         votes.begin(connection)
         for event in page.events:
@@ -133,7 +141,8 @@ def _frozen(state: ArenaState) -> StoredState:
         latest=state.latest,
         policy=state.policy,
         phase=state.phase,
-        models=catalog.models,
+        models=list(map(without_text, catalog.models)),
+        model_seq=catalog.model_seq,
         model_enabled=catalog.model_enabled,
         prompts=catalog.prompts,
         prompt_enabled=catalog.prompt_enabled,
@@ -149,6 +158,8 @@ def _frozen(state: ArenaState) -> StoredState:
         resting=catalog.resting,
         telling=sorted(catalog.telling),
         answers_off=sorted(catalog.answers_off),
+        withdrawn=sorted(catalog.withdrawn),
+        erased_prompts=sorted(catalog.erased_prompts),
         kinds=sorted(catalog.kinds.items()),
         grids=[grid.view.tobytes() for grid in _grids(tallies)],
         pair_prompts=sorted(
@@ -187,8 +198,8 @@ def _grids(tallies: Tallies) -> tuple[Grid, ...]:
 
 
 def _fill_catalog(catalog: Catalog, frozen: StoredState) -> None:
-    for model in frozen.models:
-        catalog.add_model(model)
+    for model, seq in zip(frozen.models, frozen.model_seq, strict=True):
+        catalog.add_model(model, seq)
     for prompt, seq in zip(frozen.prompts, frozen.prompt_seq, strict=True):
         catalog.add_prompt(prompt, seq)
     catalog.answers.update(frozen.answers)
@@ -204,6 +215,7 @@ def _fill_catalog(catalog: Catalog, frozen: StoredState) -> None:
     catalog.prompt_joined[:], catalog.resting[:] = frozen.prompt_joined, frozen.resting
     catalog.prompt_reserved[:] = frozen.prompt_reserved
     catalog.telling, catalog.answers_off = set(frozen.telling), set(frozen.answers_off)
+    catalog.withdrawn, catalog.erased_prompts = set(frozen.withdrawn), set(frozen.erased_prompts)
     catalog.kinds.update(frozen.kinds)
     catalog.hide_telling = frozen.policy.bank.hide_self_naming
 

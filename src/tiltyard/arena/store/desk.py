@@ -1,8 +1,4 @@
-"""What people write about answers and votes outside the log: reports and comments. All of it is deletable.
-
-The event of a comment holds its salted digest. Text and salt are a row of `comments`; when it is deleted, the event
-stays valid and says only that there was a comment.
-"""
+"""What people write about answers and votes outside the log: reports and comments. All of it is deletable."""
 
 from __future__ import annotations
 
@@ -11,13 +7,12 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from tiltyard.arena.chain import salted_digest
-from tiltyard.arena.commands import ExplainVote
 from tiltyard.arena.events import Choice, ResponseAdded
 from tiltyard.arena.reasons import ModelReasons, reasons_of_models
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.log import EVERYTHING, RARE
+from tiltyard.arena.store.outside import TEXT
 
 Answered = Literal["A", "B"]
 
@@ -114,7 +109,6 @@ class _Tags(msgspec.Struct, frozen=True):
 
     matchup_id: str
     tags: tuple[str, ...] = ()
-    comment: str = ""
 
 
 _decoder = msgspec.json.Decoder(_Tags)
@@ -123,7 +117,7 @@ _decoder = msgspec.json.Decoder(_Tags)
 def comments_on(store: Store, matchup_ids: Sequence[str]) -> dict[str, str]:
     """What was written about these matchups."""
     with store.database.read() as connection:
-        rows = connection.rows("SELECT matchup_id, comment FROM comments WHERE matchup_id IN ??", sorted(matchup_ids))
+        rows = connection.rows("SELECT id, text FROM texts WHERE kind = 'comment' AND id IN ??", sorted(matchup_ids))
     return dict(rows)
 
 
@@ -139,24 +133,10 @@ class Comment(NamedTuple):
     prompt_id: str
 
 
-def keep_comment(connection: Connection, command: ExplainVote, at: int) -> None:
-    """Write the comment of an explanation in place of an earlier one; without one, delete that."""
-    if not command.comment:
-        forget_comment(connection, command.matchup_id)
-        return
-    connection.execute(
-        "INSERT INTO comments VALUES (?, ?, ?, ?) ON CONFLICT (matchup_id) "
-        "DO UPDATE SET salt = excluded.salt, comment = excluded.comment, at = excluded.at",
-        command.matchup_id,
-        command.salt,
-        command.comment,
-        at,
-    )
-
-
-def forget_comment(connection: Connection, matchup_id: str) -> bool:
-    """Delete the comment on one vote. Whether there was one."""
-    return connection.execute("DELETE FROM comments WHERE matchup_id = ?", matchup_id) > 0
+def note_withdrawn(store: Store, connection: Connection, matchup_id: str) -> None:
+    """Note outside the database that the comment on a vote goes; another one may come in its place."""
+    rows = connection.rows("SELECT digest FROM texts WHERE kind = 'comment' AND id = ?", matchup_id)
+    store.outside.note_deleted(TEXT, [digest for (digest,) in rows])
 
 
 def tags_by_matchup(store: Store, until: int, most: int = 2**31) -> dict[str, tuple[str, ...]]:
@@ -197,7 +177,7 @@ def own_explanation(store: Store, matchup_id: str) -> Explanation | None:
         event = next((event for event in map(_decoder.decode, texts) if event.matchup_id == matchup_id), None)
         if event is None:
             return None
-        comment = connection.value("SELECT comment FROM comments WHERE matchup_id = ?", matchup_id)
+        comment = connection.value("SELECT text FROM texts WHERE kind = 'comment' AND id = ?", matchup_id)
         return Explanation(event.tags, comment or "")
 
 
@@ -205,8 +185,8 @@ def latest_comments(store: Store, most: int = 200) -> list[Comment]:
     """What voters wrote about their votes, the latest first."""
     with store.database.read() as connection:
         rows = connection.rows(
-            "SELECT matchup_id, at, comment, choice, answer_a, answer_b FROM comments "
-            "JOIN matchups ON id = matchup_id ORDER BY at DESC, matchup_id LIMIT ?",
+            "SELECT t.id, t.at, t.text, m.choice, m.answer_a, m.answer_b FROM texts t JOIN matchups m ON m.id = t.id "
+            "WHERE t.kind = 'comment' ORDER BY t.at DESC, t.id LIMIT ?",
             most,
         )
         texts = store.texts.get(connection, {seq for row in rows for seq in row[4:]})
@@ -217,17 +197,3 @@ def latest_comments(store: Store, most: int = 200) -> list[Comment]:
         assert isinstance(b, ResponseAdded)
         comments.append(Comment(name, at, comment, choice, a.model, b.model, a.prompt_id))
     return comments
-
-
-def changed_comments(connection: Connection) -> list[str]:
-    """The votes whose comment is not the one that the log has the digest of: somebody changed the row."""
-    kept = {
-        name: (salt, text) for name, salt, text in connection.rows("SELECT matchup_id, salt, comment FROM comments")
-    }
-    if not kept:
-        return []
-    digests: dict[str, str] = {}
-    for (text,) in connection.rows(_EXPLAINED, EVERYTHING, 2**31):
-        event = _decoder.decode(text)
-        digests.setdefault(event.matchup_id, event.comment)
-    return sorted(name for name, event in kept.items() if salted_digest(*event) != digests.get(name))

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from tiltyard.arena.events import Flagged
+from tiltyard.arena.events import Flagged, MatchupServed, decode_body
+from tiltyard.arena.public_rows import receipt_of
 from tiltyard.arena.store import Store, log
 from tiltyard.arena.store.database import Connection
-from tiltyard.arena.store.desk import forget_comment, tags_by_matchup
+from tiltyard.arena.store.desk import note_withdrawn, tags_by_matchup
+from tiltyard.arena.store.erasing import erase_again
 from tiltyard.arena.store.invitations import SHOWN_LETTERS
 from tiltyard.arena.store.log import EVERYTHING
 from tiltyard.arena.store.outside import ALL, deletion
@@ -25,7 +27,7 @@ from tiltyard.arena.units import DAY, SECOND
 from tiltyard.arena.voting import MatchupStatus, shows_names
 from tiltyard.errors import OptionError
 
-TABLES = ("voters", "address_keys", "address_blocks", "invitations", "counters", "comments", "reports")
+TABLES = ("voters", "address_keys", "address_blocks", "invitations", "counters", "texts", "reports")
 """Where deleted rows leave traces on PostgreSQL until they are written anew."""
 
 POOL = "forgotten"
@@ -101,11 +103,11 @@ def delete_comment(store: Store, matchup_id: str) -> bool:
     """Delete the comment on one vote. Whether there was one."""
     if "\x00" in matchup_id:
         return False
-    store.outside.note_deleted("comment", [matchup_id])
     with store.database.write() as connection:
-        result = forget_comment(connection, matchup_id)
+        note_withdrawn(store, connection, matchup_id)
+        deleted = connection.execute("DELETE FROM texts WHERE kind = 'comment' AND id = ?", matchup_id) > 0
     store.database.purge_deleted()
-    return result
+    return deleted
 
 
 def forget_again(store: Store) -> None:
@@ -113,26 +115,25 @@ def forget_again(store: Store) -> None:
     hashes, everybody = store.outside.deletions()
     if not hashes and not everybody:
         return
+    erase_again(store, hashes)
     with store.database.read() as connection:
         found = [
             [name for (name,) in connection.rows(query) if deletion(kind, name) in hashes]
             for kind, query in (
                 ("voter", "SELECT DISTINCT voter FROM voters"),
                 ("invitation", "SELECT name FROM invitations"),
-                ("comment", "SELECT matchup_id FROM comments"),
             )
         ]
         first = connection.value("SELECT min(created_at) FROM voters")
     is_old = first is not None and first <= everybody
     if not any(found) and not is_old:
         return
-    voters, invitations, comments = found
+    voters, invitations = found
     with store.database.write(lock=True) as connection:
         if is_old:
             _forget_until(connection, everybody)
         _forget(connection, voters)
         _forget_invitations(connection, invitations)
-        connection.execute("DELETE FROM comments WHERE matchup_id IN ??", comments)
     store.database.purge_deleted(*TABLES)
 
 
@@ -141,7 +142,7 @@ def _forget_until(connection: Connection, until: int) -> Deleted:
     rows = connection.rows("SELECT DISTINCT voter FROM voters WHERE created_at <= ?", until)
     result = _forget(connection, [voter for (voter,) in rows])
     networks = drop_networks(connection)
-    comments = connection.execute("DELETE FROM comments WHERE at <= ?", until)
+    comments = connection.execute("DELETE FROM texts WHERE kind = 'comment' AND at <= ?", until)
     reports = connection.execute("UPDATE reports SET reason = '' WHERE at <= ? AND reason <> ''", until)
     return Deleted(
         result.voters,
@@ -171,7 +172,7 @@ def _forget(connection: Connection, voters: Sequence[str], invitations: Sequence
     """Delete whatever leads from these keys to somebody, or was written under them."""
     names = sorted(set(voters))
     served = [row[0] for row in connection.rows("SELECT id FROM matchups WHERE voter IN ??", names)]
-    comments = connection.execute("DELETE FROM comments WHERE matchup_id IN ??", served)
+    comments = connection.execute("DELETE FROM texts WHERE kind = 'comment' AND id IN ??", served)
     reports = connection.execute("UPDATE reports SET reason = '' WHERE reason <> '' AND matchup_id IN ??", served)
     # An invitation for one person leads to that person; one for many is theirs together.
     own = connection.rows(
@@ -239,7 +240,7 @@ def _forget_idle(store: Store, since: int) -> Deleted:
             since,
         )
         result = _forget(connection, [voter for (voter,) in rows]) if rows else Deleted()
-        comments = connection.execute("DELETE FROM comments WHERE at < ?", since)
+        comments = connection.execute("DELETE FROM texts WHERE kind = 'comment' AND at < ?", since)
         reports = connection.execute("UPDATE reports SET reason = '' WHERE at < ? AND reason <> ''", since)
         connection.execute(
             "DELETE FROM invitations WHERE (revoked_at < ? OR expires_at < ?) "
@@ -261,13 +262,13 @@ def kept_about(store: Store, cookie_hash: str, models: Sequence[str], now: int) 
             return {}
         voter, came, invitation = row
         matchups = connection.rows(
-            "SELECT id, a, b, status, choice, unrendered, served_at, closed_at, undo_until, counts, block, vote_block "
-            "FROM matchups WHERE voter = ? ORDER BY seq",
+            "SELECT id, a, b, status, choice, unrendered, served_at, closed_at, undo_until, counts, block, vote_block, "
+            "(SELECT body FROM events WHERE events.seq = matchups.seq) FROM matchups WHERE voter = ? ORDER BY seq",
             voter,
         )
-        ids, blocks = [one[0] for one in matchups], sorted({name for one in matchups for name in one[10:] if name})
+        ids, blocks = [one[0] for one in matchups], sorted({name for one in matchups for name in one[10:12] if name})
         invited = connection.rows("SELECT name, label FROM invitations WHERE name = ?", invitation)
-        comments = connection.rows("SELECT matchup_id, comment, at FROM comments WHERE matchup_id IN ??", ids)
+        comments = connection.rows("SELECT id, text, at FROM texts WHERE kind = 'comment' AND id IN ??", ids)
         reports = connection.rows("SELECT matchup_id, side, reason, at FROM reports WHERE matchup_id IN ??", ids)
         counts = connection.rows("SELECT key, slot, count, expires_at FROM counters WHERE key LIKE ?", f"%:{voter}%")
         known = connection.rows("SELECT key, expires_at FROM address_blocks WHERE key IN ??", blocks)
@@ -300,15 +301,18 @@ def kept_about(store: Store, cookie_hash: str, models: Sequence[str], now: int) 
 
 
 def _matchup(row: Sequence[Any], models: Sequence[str], now: int) -> Mapping[str, Any]:
-    name, a, b, status, choice, unrendered, served, closed, undo_until, counts, block, vote_block = row
+    name, a, b, status, choice, unrendered, served_at, closed, undo_until, counts, block, vote_block, text = row
+    served = decode_body(text)
+    assert isinstance(served, MatchupServed)
     final = shows_names(MatchupStatus(status), undo_until, now)
     return {
         "matchup_id": name,
-        "served_at": _moment(served),
+        "served_at": _moment(served_at),
         "status": status,
         "closed_at": _moment(closed),
         "choice": choice,
         "unrendered": unrendered,
+        "receipt": receipt_of(served) if final else None,
         "counted": bool(counts) if final else None,
         "model_a": models[a] if final and a < len(models) else None,
         "model_b": models[b] if final and b < len(models) else None,

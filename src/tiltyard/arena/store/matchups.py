@@ -241,15 +241,34 @@ def public_until(connection: Connection, now: int) -> int:
         "ORDER BY vote_seq DESC",
         now - CLOCK_MARGIN,
     )
-    undone: dict[str, int] = {}
-    if any(status == UNDONE for _, _, status in recent):
-        rows = connection.rows("SELECT seq, body FROM events WHERE seq > ? AND kind = 'undone'", recent[-1][0])
-        bodies = ((seq, e.decode_body(text)) for seq, text in rows)
-        undone = {body.matchup_id: seq for seq, body in bodies if isinstance(body, e.Undone)}
+    undone = _undone_after(connection, recent[-1][0]) if any(status == UNDONE for _, _, status in recent) else {}
     for seq, name, _ in recent:
         if seq <= until and undone.get(name, until + 1) > until:
             until = seq - 1
     return until
+
+
+def final_from(connection: Connection, seq: int) -> int:
+    """The first event from this one on up to which every vote stays as it is; all votes before it are final."""
+    at = connection.value("SELECT at FROM events WHERE seq = ?", seq)
+    if at is None:
+        return seq
+    rows = connection.rows(
+        "SELECT vote_seq, id FROM matchups WHERE status = ? AND undo_until >= ? ORDER BY vote_seq",
+        UNDONE,
+        at - CLOCK_MARGIN,
+    )
+    undone = _undone_after(connection, seq) if rows and rows[0][0] <= seq else {}
+    for vote_seq, name in rows:
+        if vote_seq <= seq:
+            seq = max(seq, undone.get(name, 0))
+    return seq
+
+
+def _undone_after(connection: Connection, seq: int) -> dict[str, int]:
+    rows = connection.rows("SELECT seq, body FROM events WHERE seq > ? AND kind = 'undone'", seq)
+    bodies = ((seq, e.decode_body(text)) for seq, text in rows)
+    return {body.matchup_id: seq for seq, body in bodies if isinstance(body, e.Undone)}
 
 
 _PAST = "m.id, m.block, m.voter, m.a, m.b, m.prompt, m.lane, m.served_at, m.status, m.closed_at"
@@ -342,6 +361,13 @@ def has_voted(store: Store, voter: str) -> bool:
         return (
             connection.one("SELECT 1 FROM matchups WHERE voter = ? AND vote_seq IS NOT NULL LIMIT 1", voter) is not None
         )
+
+
+def final_votes(store: Store, voter: str, now: int) -> list[CastVote]:
+    """This voter's votes whose names may be shown, in the order of the log."""
+    with store.database.read() as connection:
+        where = "voter = ? AND status = 'voted' AND (undo_until IS NULL OR undo_until < ?) ORDER BY vote_seq"
+        return list(map(_cast, connection.rows(f"{_VOTES} {where}", voter, now - CLOCK_MARGIN)))
 
 
 def voted_matchups(store: Store, voter: str, now: int, most: int, passed_over: int = 0) -> list[ShownMatchup]:

@@ -22,6 +22,9 @@ OLD_SECRET_DAYS = 30
 ALL = "all"
 """Of a line of deletions: every visitor who came until then."""
 
+TEXT = "text"
+"""Of a line of deletions: a text, by its salted digest as it is in the log."""
+
 
 def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """Where programs of this user keep what is neither a setting nor a document."""
@@ -78,7 +81,7 @@ class Outside:
 
     def note_deleted(self, kind: str, names: Iterable[str]) -> None:
         """Keep hashes of what is deleted; they are on the disk before it is."""
-        lines = [f"{kind} {name if kind == ALL else deletion(kind, name)}\n" for name in names]
+        lines = [f"{kind} {name if kind in (ALL, TEXT) else deletion(kind, name)}\n" for name in names]
         if not lines:
             return
         self.check_folder()

@@ -7,18 +7,26 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from tiltyard.arena.blindness import public_prompts
-from tiltyard.arena.events import AnyBody, Event, Flagged, PromptAdded, ResponseAdded, decode_body
+from tiltyard.arena.events import (
+    AnyBody,
+    Event,
+    Excluded,
+    Flagged,
+    PromptAdded,
+    ResponseAdded,
+    Restored,
+    decode_body,
+)
 from tiltyard.arena.store import Store, log
 from tiltyard.arena.store.checkpoints import load_state
 from tiltyard.arena.store.desk import open_reports
 from tiltyard.arena.store.files import read_file
 from tiltyard.arena.store.log import RARE
 from tiltyard.arena.store.matchups import public_until
+from tiltyard.arena.store.texts import is_erased
 from tiltyard.arena.voting import CLOCK_MARGIN, MatchupStatus
+from tiltyard.pages.figures import day
 from tiltyard.validity.voters import SessionActs
-
-LATEST = 1_000
-"""How many events are looked at to see whether a clock is wrong."""
 
 LATEST_VOTES = 500
 """How many votes are looked at to see whether most come from one block."""
@@ -32,20 +40,32 @@ def events_in_order(store: Store) -> Iterator[Event]:
 
 
 def prompt_texts(store: Store) -> dict[str, str]:
-    """The text of every prompt."""
+    """The text of every prompt, without those that are erased."""
     with store.database.read() as connection:
         added = log.of_kinds(connection, ["prompt_added"])
-    return {body.prompt_id: body.text for _, _, body in added if isinstance(body, PromptAdded)}
+    result = {body.prompt_id: body for _, _, body in added if isinstance(body, PromptAdded)}
+    return {name: body.text for name, body in result.items() if not is_erased(body)}
 
 
 def retired_prompts(store: Store, now: int) -> list[PromptAdded]:
-    """The prompts, in every wording, that nobody can be voting on any more; in an arena that is not blind, all."""
+    """The prompts, in every wording, that nobody can be voting on any more; in an arena that is not blind, all.
+
+    Those that are erased are left out.
+    """
     with store.database.read() as connection:
         state, _ = load_state(connection, public_until(connection, now))
         added = log.of_kinds(connection, ["prompt_added"], state.seq)
     catalog = state.catalog
     public = {catalog.prompts[n].prompt_id for n in public_prompts(state) if not catalog.prompt_reserved[n]}
-    return [body for _, _, body in added if isinstance(body, PromptAdded) and body.prompt_id in public]
+    bodies = (body for _, _, body in added if isinstance(body, PromptAdded) and body.prompt_id in public)
+    return [body for body in bodies if not is_erased(body)]
+
+
+def model_titles(store: Store) -> dict[str, str]:
+    """What models are called, by id, where that is not their id."""
+    with store.database.read() as connection:
+        models = load_state(connection)[0].catalog.models
+    return {model.model: model.display_name for model in models if model.display_name != model.model}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +88,24 @@ def texts_of(store: Store, names: Iterable[str]) -> Iterator[AnswerText]:
         assert isinstance(body, ResponseAdded)
         source = b"".join(read_file(store, body.file)) if body.answer_kind in ("svg", "html") else b""
         yield AnswerText(
-            body.response_id, body.model, asked[body.prompt_id], body.text, source.decode("utf-8", "replace")
+            body.response_id, body.model, asked.get(body.prompt_id, ""), body.text, source.decode("utf-8", "replace")
         )
 
 
 def texts_of_answers(store: Store) -> dict[str, str]:
-    """The text of every answer that was ever added, by id."""
+    """The text of every answer that was ever added, by id, without those that are erased."""
     with store.database.read() as connection:
         added = log.of_kinds(connection, ["response_added"])
-    return {body.response_id: body.text for _, _, body in added if isinstance(body, ResponseAdded)}
+    bodies = (body for _, _, body in added if isinstance(body, ResponseAdded))
+    return {body.response_id: body.text for body in bodies if not is_erased(body)}
+
+
+def text_answers(store: Store) -> dict[tuple[str, str], str]:
+    """By prompt and model, the latest answer that is a text, without those that are erased."""
+    with store.database.read() as connection:
+        added = log.of_kinds(connection, ["response_added"])
+    bodies = (body for _, _, body in added if isinstance(body, ResponseAdded))
+    return {(body.prompt_id, body.model): body.text for body in bodies if not (body.file or is_erased(body))}
 
 
 def answers_shown(store: Store, names: Iterable[str]) -> dict[str, tuple[str, str]]:
@@ -129,8 +158,7 @@ class Backlog:
     """The log's last number, and how many matchups and reports are open.
 
     `reported_answers` are those that open reports are about. `head_at` and `signed_head_at` say when the latest head,
-    and the latest signed one, was published; None: never. `ahead` is by how many microseconds the latest events are
-    ahead of the time that was given: a clock was wrong then, or is now.
+    and the latest signed one, was published; None: never.
     """
 
     head_seq: int
@@ -139,13 +167,11 @@ class Backlog:
     signed_head_at: int | None = None
     open_reports: int = 0
     reported_answers: int = 0
-    ahead: int = 0
 
 
-def backlog(store: Store, now: int) -> Backlog:
+def backlog(store: Store) -> Backlog:
     """The current figures."""
     with store.database.read() as connection:
-        latest = connection.value("SELECT max(at) FROM (SELECT at FROM events ORDER BY seq DESC LIMIT ?) t", LATEST)
         return Backlog(
             log.head(connection)[0],
             int(connection.value("SELECT count(*) FROM matchups WHERE status = 'open'")),
@@ -154,8 +180,13 @@ def backlog(store: Store, now: int) -> Backlog:
                 f"SELECT max(at) FROM events WHERE {RARE} AND kind = 'head_published' AND body LIKE ?", '%"signature":%'
             ),
             *open_reports(connection),
-            max(0, (latest or 0) - now - CLOCK_MARGIN),
         )
+
+
+def latest_decision(store: Store) -> int:
+    """The last event in which the operator decided something."""
+    with store.database.read() as connection:
+        return log.latest_decision(connection, 0, log.EVERYTHING) or 0
 
 
 def events_ahead(store: Store, now: int) -> tuple[int, int]:
@@ -180,7 +211,7 @@ def latest_blocks(store: Store, most: int = LATEST_VOTES) -> list[tuple[str, str
 
 @dataclass(frozen=True, slots=True)
 class LoggedEvent:
-    """An event as it was written, and when, in microseconds."""
+    """An event with its text, as far as it is not erased, and when it was written, in microseconds."""
 
     seq: int
     at: int
@@ -192,7 +223,15 @@ def latest_events(store: Store, kinds: Iterable[str], most: int) -> list[LoggedE
     query = f"SELECT seq, at, body FROM events WHERE {RARE} AND kind IN ?? ORDER BY seq DESC LIMIT ?"
     with store.database.read() as connection:
         rows = connection.rows(query, list(kinds), most)
-    return [LoggedEvent(seq, at, decode_body(text)) for seq, at, text in rows]
+        bodies = log.filled(connection, [decode_body(text) for _, _, text in rows])
+    return [LoggedEvent(seq, at, body) for (seq, at, _), body in zip(rows, bodies, strict=True)]
+
+
+def latest_reasons(store: Store, most: int = 50) -> list[tuple[int, str, str]]:
+    """The latest reasons that operators gave: the number of the event, the day, and the reason."""
+    events = latest_events(store, ["excluded", "restored"], most)
+    given = ((event, event.body.reason) for event in events if isinstance(event.body, Excluded | Restored))
+    return [(event.seq, day(event.at), reason) for event, reason in given if reason]
 
 
 class KindCounts:

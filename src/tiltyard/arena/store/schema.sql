@@ -45,6 +45,13 @@ CREATE INDEX matchups_block ON matchups (block, served_at) WHERE block <> '';
 CREATE UNIQUE INDEX matchups_vote ON matchups (vote_seq) WHERE vote_seq IS NOT NULL;
 CREATE INDEX matchups_undo ON matchups (undo_until) WHERE undo_until IS NOT NULL;
 
+-- What events say in words: the log has `digest`, which is that of `salt` and `text`. `kind` and `id` are what it is about
+-- (`events.subject_of`), `at` is the time of the event. Any row may be erased.
+CREATE TABLE texts (
+    digest NAME PRIMARY KEY, kind NAME NOT NULL, id NAME NOT NULL, salt TEXT NOT NULL, text TEXT NOT NULL, at BIG NOT NULL
+);
+CREATE INDEX texts_subject ON texts (kind, id);
+
 CREATE TABLE checkpoints (seq BIG PRIMARY KEY, state BYTES NOT NULL);
 
 -- Answers that are files, as voters are shown them; `source` is the SHA-256 of the file before it was cleaned.
@@ -54,7 +61,7 @@ CREATE TABLE file_parts (sha256 NAME, number INTEGER, content BYTES NOT NULL, PR
 -- What must be deletable: none of it is in the log, and no rating needs it. `voters` is the link that "forget me"
 -- deletes. `address_keys` are random keys with which addresses are hashed, each for one period; `address_blocks` says
 -- which random key of the log stands for which block, whose name is a keyed hash. The name of an invitation is the hash
--- of a link's secret, and `key` stands for it in the log; all who use one with a `voter`, a reviewer's, are that voter. The log has a digest of a comment and its salt.
+-- of a link's secret, and `key` stands for it in the log; all who use one with a `voter`, a reviewer's, are that voter.
 CREATE TABLE voters (
     cookie_hash NAME PRIMARY KEY,
     voter NAME NOT NULL,
@@ -81,7 +88,6 @@ CREATE TABLE invitations (
 CREATE TABLE counters (key NAME, slot BIG, count INTEGER NOT NULL, expires_at BIG NOT NULL, PRIMARY KEY (key, slot));
 CREATE INDEX counters_expires ON counters (expires_at);
 CREATE TABLE ended_sessions (name NAME PRIMARY KEY, expires_at BIG NOT NULL);
-CREATE TABLE comments (matchup_id NAME PRIMARY KEY, salt TEXT NOT NULL, comment TEXT NOT NULL, at BIG NOT NULL);
 CREATE TABLE reports (
     matchup_id NAME, side TEXT, at BIG NOT NULL, reason TEXT NOT NULL, settled_at BIG, PRIMARY KEY (matchup_id, side)
 );
@@ -102,4 +108,4 @@ CREATE TABLE weekly_reports (
     markdown TEXT NOT NULL,
     report TEXT NOT NULL
 );
-INSERT INTO site_texts VALUES ('schema', '2');
+INSERT INTO site_texts VALUES ('schema', '3');

@@ -1,4 +1,4 @@
-"""The texts of prompts and answers: the bodies of their events, which never change, with a cache in memory.
+"""The texts of prompts and answers, with a cache in memory. They never change, and may be erased.
 
 `AnswerIndex` knows the event of every answer by the answer's id. It reads the log's index of rare kinds, once.
 """
@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import msgspec
 
-from tiltyard.arena.events import PromptAdded, ResponseAdded, decode_body
+from tiltyard.arena.events import Erased, PromptAdded, ResponseAdded, ResponseWithdrawn, decode_body, subject_of
 from tiltyard.arena.store.database import Connection
-from tiltyard.arena.store.log import RARE
+from tiltyard.arena.store.log import RARE, filled, of_kinds
+from tiltyard.arena.units import SECOND
+from tiltyard.bank import AnswerKind
 
 KEPT_CHARACTERS = 32_000_000
 
@@ -25,20 +28,31 @@ class Texts:
     def __init__(self) -> None:
         self._kept: OrderedDict[int, PromptAdded | ResponseAdded] = OrderedDict()
         self._characters = 0
+        self._gone: dict[tuple[str, str], str] = {}
+        self._n_gone = 0
         self._lock = threading.Lock()
 
     def get(self, connection: Connection, seqs: Iterable[int]) -> dict[int, PromptAdded | ResponseAdded]:
-        """What these events added; those not in memory are read in one go."""
+        """What these events added; those not in memory are read in one go. What was erased or withdrawn says so."""
         wanted = set(seqs)
+        n_gone = int(connection.value(f"SELECT count(*) FROM events WHERE {RARE} AND kind IN ??", _GONE))
         with self._lock:
+            if n_gone != self._n_gone:
+                self._kept.clear()
+                self._characters, self._n_gone, self._gone = 0, n_gone, _gone(connection)
             result = {seq: self._kept[seq] for seq in wanted if seq in self._kept}
             for seq in result:
                 self._kept.move_to_end(seq)
         missing = sorted(wanted - result.keys())
         if missing:
-            for seq, text in connection.rows("SELECT seq, body FROM events WHERE seq IN ??", missing):
-                body = decode_body(text)
+            rows = connection.rows("SELECT seq, body FROM events WHERE seq IN ??", missing)
+            bodies = filled(connection, [decode_body(text) for _, text in rows])
+            for (seq, _), body in zip(rows, bodies, strict=True):
                 assert isinstance(body, PromptAdded | ResponseAdded)
+                if (words := self._gone.get(subject_of(body, seq))) is not None:
+                    body = msgspec.structs.replace(body, text=words)
+                    if isinstance(body, ResponseAdded):
+                        body = msgspec.structs.replace(body, answer_kind=AnswerKind.TEXT.value, file="")
                 result[seq] = body
                 self._keep(seq, body)
         return result
@@ -52,19 +66,38 @@ class Texts:
                 self._characters -= len(self._kept.popitem(last=False)[1].text)
 
 
+def is_erased(body: PromptAdded | ResponseAdded) -> bool:
+    """Whether the text of an event that was to be filled in is gone."""
+    return bool(body.digest) and not (body.text or (isinstance(body, ResponseAdded) and body.file))
+
+
+_GONE = ["erased", "response_withdrawn"]
+
+
+def _gone(connection: Connection) -> dict[tuple[str, str], str]:
+    """By kind and id, what is shown in place of a text."""
+    result = dict[tuple[str, str], str]()
+    for _, at, body in of_kinds(connection, _GONE):
+        day = datetime.fromtimestamp(at // SECOND, UTC).date().isoformat()
+        if isinstance(body, Erased):
+            result[body.what, body.subject_id] = f"Erased on {day}."
+        elif isinstance(body, ResponseWithdrawn):
+            result.setdefault(("answer", body.response_id), f"Withdrawn on {day}.")
+    return result
+
+
 @dataclass(frozen=True, slots=True)
 class PastAnswer:
-    """An answer imported as event `seq`, at a time in microseconds; a later one replaces it."""
+    """An answer imported as event `seq`."""
 
     seq: int
-    at: int
     response_id: str
     model: str
     prompt_id: str
 
 
 class _Added(msgspec.Struct, frozen=True):
-    """What is read of an answer; the text is skipped."""
+    """What is read of an answer."""
 
     response_id: str
     model: str
@@ -80,7 +113,6 @@ class AnswerIndex:
     def __init__(self) -> None:
         self._seq = 0
         self._by_id: dict[str, PastAnswer] = {}
-        self._by_cell: dict[tuple[str, str], list[PastAnswer]] = {}
         self._lock = threading.Lock()
 
     def by_id(self, connection: Connection) -> dict[str, PastAnswer]:
@@ -93,19 +125,13 @@ class AnswerIndex:
         known = self.by_id(connection)
         return [known[name].seq for name in response_ids if name in known]
 
-    def of(self, connection: Connection, model: str, prompt_id: str) -> Sequence[PastAnswer]:
-        """A model's answers to a prompt, latest first."""
-        self._follow(connection)
-        return self._by_cell.get((model, prompt_id), [])[::-1]
-
     def _follow(self, connection: Connection) -> None:
         with self._lock:
-            for seq, at, text in connection.rows(
-                f"SELECT seq, at, body FROM events WHERE {RARE} AND kind = 'response_added' AND seq > ? ORDER BY seq",
+            for seq, text in connection.rows(
+                f"SELECT seq, body FROM events WHERE {RARE} AND kind = 'response_added' AND seq > ? ORDER BY seq",
                 self._seq,
             ):
                 added = _decoder.decode(text)
-                answer = PastAnswer(seq, at, added.response_id, added.model, added.prompt_id)
+                answer = PastAnswer(seq, added.response_id, added.model, added.prompt_id)
                 self._by_id.setdefault(answer.response_id, answer)
-                self._by_cell.setdefault((answer.model, answer.prompt_id), []).append(answer)
                 self._seq = seq

@@ -16,12 +16,12 @@ import msgspec
 
 from tiltyard.arena.chain import FIRST_HASH, link_events
 from tiltyard.arena.events import Event, MatchupServed, decode_body, decode_events
-from tiltyard.arena.heads import Head, HeadFile, plain
+from tiltyard.arena.heads import Head, HeadFile, plain, with_successors
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store, log
 from tiltyard.arena.store.checkpoints import EVERY, decode_state, encode_state, keep_checkpoint, votes_at
 from tiltyard.arena.store.database import Connection, Row
-from tiltyard.arena.store.desk import changed_comments
+from tiltyard.arena.store.erasing import wrong_texts
 from tiltyard.arena.store.files import damaged_files
 from tiltyard.arena.store.matchups import (
     COLUMNS,
@@ -95,7 +95,7 @@ def verify(
     Parameters:
         url: `sqlite:///path` or `postgresql://user@host/database`.
         heads: Heads that were kept elsewhere; the public rows must lead to each of them.
-        keys: Public keys: every signed head is by one of them, and each of them signed one.
+        keys: Public keys: every signed head is by one of them, or by one that it named as the next; each signed one.
         since: A signed head that was kept elsewhere, from which on to verify; there must be a checkpoint there.
         now: The time in microseconds, which says what is public; None: this moment.
     """
@@ -177,10 +177,11 @@ class _Check:
                     self.find("heads", f"event {one.seq}", "what was signed is another head, or another time")
         files = [*heads, *(one.file for of in self.published.values() for one in of)]
         signed = [file for file in files if isinstance(file, HeadFile) and file.signature]
+        trusted = with_successors(keys, signed)
         for file in signed:
             if wrong := file.wrong():
                 self.find("heads", str(plain(file)), wrong)
-            elif keys and file.key not in keys:
+            elif keys and file.key not in trusted:
                 self.find("heads", str(plain(file)), f"it is signed by {file.key}, which was not given")
         for key in keys:
             if key not in {file.key for file in signed}:
@@ -216,7 +217,6 @@ class _Check:
 
     def run(self) -> Verification:
         connection = self.connection
-        self._check_kept(Head(0, FIRST_HASH))
         self.checkpoints = dict(connection.rows("SELECT seq, state FROM checkpoints WHERE seq > ?", self.since))
         after = self.since
         while rows := connection.rows(_PAGE, after, log.PAGE):
@@ -231,8 +231,8 @@ class _Check:
             self._report_matchups()
             for seq in sorted(self.checkpoints):
                 self.find("checkpoints", f"seq {seq}", "does not follow from the log")
-        for name in changed_comments(connection):
-            self.find("comments", name, "the comment is not the one that its event has the digest of")
+        for name, what in wrong_texts(connection):
+            self.find("texts", name, what)
         for name, what in damaged_files(connection):
             self.find("files", f"sha256 {name[:16]}…", what)
         tallies = self.state.tallies

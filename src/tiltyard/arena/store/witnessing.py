@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from typing import NamedTuple
 
 import msgspec
@@ -15,14 +16,7 @@ from tiltyard.arena import events as e
 from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE
 from tiltyard.arena.chain import FIRST_HASH, link_line
 from tiltyard.arena.heads import Head, HeadFile, Statement, signed
-from tiltyard.arena.public_rows import (
-    PublicPrompt,
-    VotedMatchup,
-    canonical,
-    prompt_row,
-    public_rows,
-    receipt_of,
-)
+from tiltyard.arena.public_rows import PublicPrompt, VotedMatchup, canonical, prompt_row, public_rows, receipt_of
 from tiltyard.arena.store import Store, log
 from tiltyard.arena.store.checkpoints import keep_checkpoint, load_votes
 from tiltyard.arena.store.database import Connection
@@ -101,7 +95,12 @@ class PublicLog:
 
     def take(self, events: Sequence[e.Event]) -> tuple[list[bytes], list[Head]]:
         """The rows of the next events of the log, up to one like that, and the head after each."""
-        rows = public_rows(events, self.voted(_matchups_named(events)), self._prompts)
+        named = (
+            (body.matchup_id,) if isinstance(body, e.Voted) else body.matchup_ids
+            for body in (event.body for event in events)
+            if isinstance(body, e.Voted | e.Excluded | e.Restored)
+        )
+        rows = public_rows(events, self.voted(chain.from_iterable(named)), self._prompts)
         lines, heads = list(map(canonical, rows)), list[Head]()
         for line in lines:
             self.head = Head(self.head.rows + 1, link_line(self.head.hash, line))
@@ -130,19 +129,13 @@ class PublicLog:
         return {seq: self._asked[seq] for seq in wanted if seq in self._asked}
 
 
-def _matchups_named(events: Iterable[e.Event]) -> Iterator[str]:
-    for event in events:
-        match event.body:
-            case e.Voted():
-                yield event.body.matchup_id
-            case e.Excluded() | e.Restored():
-                yield from event.body.matchup_ids
+def witness_lines(store: Store, now: int, title: str = "", until: int | None = None) -> Iterator[bytes]:
+    """The lines of a witness file of the public rows, all from one moment; the first is the header.
 
-
-def witness_lines(store: Store, now: int, title: str = "") -> Iterator[bytes]:
-    """The lines of a witness file of the public rows, all from one moment; the first is the header."""
+    They end with the event `until`; without it before the first vote that can still be undone.
+    """
     with store.database.read() as connection:
-        until = public_until(connection, now)
+        until = public_until(connection, now) if until is None else until
         rows = PublicLog(connection)
         lines = list(rows.follow(until))
         latest = next((row.file for row in published_heads(connection) if row.file and row.body.until <= until), None)
@@ -171,7 +164,7 @@ class NewHead(NamedTuple):
     """What it states, signed if there was a key."""
 
 
-def state_head(store: Store, now: int, *, title: str = "", pem: bytes | None = None) -> NewHead:
+def state_head(store: Store, now: int, *, title: str = "", pem: bytes | None = None, next_key: str = "") -> NewHead:
     """The head of the public rows, and a file that states it with the board there; with a key, signed.
 
     The board is the one that pages show. In phase 1, which shows nothing of the new ratings, there is none.
@@ -181,6 +174,7 @@ def state_head(store: Store, now: int, *, title: str = "", pem: bytes | None = N
         now: The time in microseconds.
         title: What the arena is called.
         pem: The private key with which to sign.
+        next_key: The public key that signs later heads.
     """
     with store.database.read() as connection:
         until = public_until(connection, now)
@@ -199,6 +193,7 @@ def state_head(store: Store, now: int, *, title: str = "", pem: bytes | None = N
         votes=len(votes),
         version=__version__,
         weights=hashlib.sha256(weights).hexdigest() if weights else "",
+        next_key=next_key or msgspec.UNSET,
     )
     if pem is not None:
         with store.database.write() as connection:
@@ -224,13 +219,13 @@ def record_head(store: Store, new: NewHead, at: int) -> None:
         _record(connection, e.HeadPublished(head=str(new.head), until=new.until, file=file), at)
 
 
-def record_hourly(store: Store, now: int) -> None:
-    """Publish the current head, once in an hour and if there are rows since."""
+def record_hourly(store: Store, now: int, until: int | None = None) -> None:
+    """Publish the head of the rows, up to an event if one is given: once in an hour, and if there are rows since."""
     with store.database.read() as connection:
         newest = next(iter(published_heads(connection, 1)), None)
         if newest is not None and newest.at // HOUR >= now // HOUR:
             return
-        rows = PublicLog.to(connection, public_until(connection, now))
+        rows = PublicLog.to(connection, public_until(connection, now) if until is None else until)
     if not rows.head.rows or (newest is not None and rows.head.rows <= newest.head.rows):
         return
     with store.database.write(lock=True) as connection:
