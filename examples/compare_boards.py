@@ -17,7 +17,7 @@ def main() -> None:
     later = ty.rate(BATTLES, where=f"timestamp >= {HALF}")
     print(f"{earlier.n_battles:,.0f} earlier votes, {later.n_battles:,.0f} later ones")
 
-    comparison = ty.compare_boards(earlier, later)
+    comparison = later.changes_since(earlier)
     print(f"Kendall's tau {comparison.kendall_tau:.2f}, Spearman's rho {comparison.spearman_rho:.2f}")
 
     for change in comparison.changes:

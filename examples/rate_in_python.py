@@ -33,7 +33,7 @@ def main() -> None:
     shuffled = ty.PermutationElo(n_perms=100).fit(table)
     live = ty.Glicko2().fit(table)
     for name, other in (("Elo over shuffles", shuffled), ("Glicko-2", live)):
-        print(f"{name}: Kendall's tau with Bradley–Terry {ty.compare_boards(board, other).kendall_tau:.2f}")
+        print(f"{name}: Kendall's tau with Bradley–Terry {other.changes_since(board).kendall_tau:.2f}")
 
     # One board for each topic.
     for topic, part in ty.rate_by(HERE / "birds.jsonl", "category", ty.BradleyTerry(ci="none")).items():

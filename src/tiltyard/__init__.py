@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     )
     from tiltyard.boards import (
         BoardComparison,
+        BoardsByValue,
         BradleyTerry,
         Elo,
         EloReport,
@@ -32,13 +33,23 @@ if TYPE_CHECKING:
         PermutationElo,
         RatingEntry,
         WinRate,
-        compare_boards,
-        rate,
         rate_by,
     )
-    from tiltyard.decisions import Difference, RunComparison, compare_runs, difference
+    from tiltyard.decisions import (
+        Difference,
+        GateResult,
+        MetricsComparison,
+        MetricsGate,
+        RunComparison,
+        SamplePlan,
+        ScoreBoard,
+    )
     from tiltyard.errors import TiltyardError
     from tiltyard.report.tournaments import run_tournament
+    from tiltyard.verbs.compare import compare
+    from tiltyard.verbs.gate import gate
+    from tiltyard.verbs.plan import plan
+    from tiltyard.verbs.rate import rate
 
 __version__ = "1.0.0.dev0"
 
@@ -46,23 +57,29 @@ __all__ = [
     "Battle",
     "BattleTable",
     "BoardComparison",
+    "BoardsByValue",
     "BradleyTerry",
     "Difference",
     "Elo",
     "EloReport",
+    "GateResult",
     "Glicko2",
     "Leaderboard",
+    "MetricsComparison",
+    "MetricsGate",
     "Outcome",
     "PermutationElo",
     "RatingEntry",
     "RunComparison",
+    "SamplePlan",
+    "ScoreBoard",
     "Source",
     "TiltyardError",
     "WinRate",
     "battles_to_frame",
-    "compare_boards",
-    "compare_runs",
-    "difference",
+    "compare",
+    "gate",
+    "plan",
     "rate",
     "rate_by",
     "read_battles",
@@ -71,34 +88,15 @@ __all__ = [
 ]
 
 _HOMES = {
-    "tiltyard.battles": (
-        "Battle",
-        "BattleTable",
-        "Outcome",
-        "Source",
-        "battles_to_frame",
-        "read_battles",
-        "write_battles",
-    ),
-    "tiltyard.boards": (
-        "BoardComparison",
-        "BradleyTerry",
-        "Elo",
-        "EloReport",
-        "Glicko2",
-        "Leaderboard",
-        "PermutationElo",
-        "RatingEntry",
-        "WinRate",
-        "compare_boards",
-        "rate",
-        "rate_by",
-    ),
-    "tiltyard.decisions": ("Difference", "RunComparison", "compare_runs", "difference"),
-    "tiltyard.errors": ("TiltyardError",),
-    "tiltyard.report.tournaments": ("run_tournament",),
+    "tiltyard.battles": "Battle BattleTable Outcome Source battles_to_frame read_battles write_battles",
+    "tiltyard.boards": "BoardComparison BoardsByValue BradleyTerry Elo EloReport Glicko2 Leaderboard PermutationElo "
+    "RatingEntry WinRate rate_by",
+    "tiltyard.decisions": "Difference GateResult MetricsComparison MetricsGate RunComparison SamplePlan ScoreBoard",
+    "tiltyard.errors": "TiltyardError",
+    "tiltyard.report.tournaments": "run_tournament",
+    **{f"tiltyard.verbs.{verb}": verb for verb in ("compare", "gate", "plan", "rate")},
 }
-_HOME = {name: home for home, names in _HOMES.items() for name in names}
+_HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

@@ -7,7 +7,7 @@ uses it.
 
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import cache, partial, wraps
 from pathlib import Path
@@ -19,7 +19,6 @@ from typing import (
     Literal,
     NamedTuple,
     ParamSpec,
-    Self,
     TypeVar,
     get_args,
     get_origin,
@@ -70,6 +69,8 @@ class Help(NamedTuple):
     """Whether `--help` shows it; `--help-all` shows every option."""
     least: int | None = None
     """The smallest number that it may be."""
+    in_memory: bool = False
+    """Whether only functions have it: no word on a command line is such a value."""
 
 
 class Option(NamedTuple):
@@ -152,11 +153,23 @@ class Options:
         mine = {field.name for field in fields(self)}
         return kind(**{field.name: getattr(self, field.name) for field in fields(kind) if field.name in mine})
 
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Self:
-        """The struct of the values among these that it has."""
-        mine = {field.name for field in fields(cls)}
-        return cls(**{name: value for name, value in given.items() if name in mine})
+    def given(self) -> dict[str, Any]:
+        """The options that are not as they are by default."""
+        kind: Any = type(self)
+        values = {name: (getattr(self, name), option.default) for name, option in options_of(kind).items()}
+        return {name: value for name, (value, default) in values.items() if not _is_default(value, default)}
+
+    def refuse(self, names: Collection[str], *why: str | OptionValue) -> None:
+        """Refuse options that have no effect here: the message is the option's name, and why."""
+        for name in self.given():
+            if name in names:
+                raise OptionError(OptionValue(name, None), *why)
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    if isinstance(value, tuple | list | dict) and not value:
+        return not default
+    return value is default or (isinstance(value, str | int | float | tuple) and value == default)
 
 
 Struct = TypeVar("Struct", bound=Options)
@@ -198,6 +211,11 @@ class takes(Generic[P, Struct]):  # noqa: N801 - a decorator
         called.__signature__ = own.replace(parameters=[*first, *listed])  # type: ignore[attr-defined]
         called.__doc__ = explained(function.__doc__, options_of(self.kind))
         return called
+
+
+def callable_alone(function: Callable[..., R]) -> Callable[..., R]:
+    """The same function; type checkers know what it returns, and not that its first arguments may be left out."""
+    return function
 
 
 def explained(text: str | None, options: Mapping[str, Option]) -> str:
@@ -523,9 +541,73 @@ class ScoreBoardOptions(ReadingOptions, ScoreOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComparisonOptions(BattleOptions, LevelOptions, ScoreOptions):
-    """What comparing two models and comparing two runs have in common."""
+class VerbOptions(Options):
+    """What every verb is handed."""
 
+    notify: Annotated[
+        Callable[[str], None] | None, Help("Called with what is worth saying while it works.", in_memory=True)
+    ] = None
+
+    def note(self, text: str) -> None:
+        """Say it to whoever asked for it."""
+        if self.notify is not None:
+            self.notify(text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoardOptions(VerbOptions, RateOptions, ScoreBoardOptions):
+    """Options of the verb `rate`: those of boards of ratings, and of boards of mean scores."""
+
+    by: Annotated[
+        str | None,
+        Help(
+            "One leaderboard per value of this column; a value that cannot be rated is named and left out.",
+            group=OTHER,
+            metavar="COLUMN",
+            daily=True,
+        ),
+    ] = None
+    pool: Annotated[
+        bool,
+        Help(
+            "With by: pull each board's ratings towards the model's over all values, by as much as the results say: "
+            "for values with few battles.",
+            of="bt",
+            group=OTHER,
+        ),
+    ] = False
+    compare: Annotated[
+        Any,
+        Help("Compare with this ratings file: agreement of the orders, and who moved.", group=OTHER, metavar="FILE"),
+    ] = None
+    as_battles: Annotated[
+        bool,
+        Help(
+            "Of scores: make battles, in which the higher score wins, and rate these. Right for grades without a unit; "
+            "it forgets by how much one is better.",
+            group=OTHER,
+        ),
+    ] = False
+
+
+Battles = Annotated[
+    Sequence[Any] | Any,
+    Help(
+        "Where the models met: battle files, a run folder, a review, or an arena's database URL; or a file of scores.",
+        default="none: what stands first is two runs, files of scores or boards; a plan is made from assumptions",
+        group=OTHER,
+        flag="--in",
+        metavar="PLACE",
+        daily=True,
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonOptions(VerbOptions, BattleOptions, FitOptions, ScoreOptions):
+    """What comparing and a gate have in common."""
+
+    battles: Battles = None
     picked_from: Annotated[
         int | None,
         Help(
@@ -540,36 +622,8 @@ class ComparisonOptions(BattleOptions, LevelOptions, ScoreOptions):
     anytime: Annotated[
         bool, Help("Intervals that hold however often you look while battles come in; wider.", group=INTERVALS)
     ] = False
-    missing: Annotated[
-        MissingRule,
-        Help(
-            "Matchups of a run that have no verdict, and answers without a score: left out; or with worst, what is "
-            "claimed holds however they would have been decided.",
-            default="ignore; for a gate, worst",
-        ),
-    ] = "ignore"
     slot: Slot = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class DifferenceOptions(ComparisonOptions):
-    """Options of `difference`."""
-
     control: Control = None
-    by: Annotated[
-        Sequence[str] | None,
-        Help("Also by the values of this column.", default="dimension and category", metavar="COLUMN", daily=True),
-    ] = None
-    texts: Annotated[
-        Mapping[str, str] | None,
-        Help("Texts of prompts by id, shown with the prompts that decide it.", default="those of a run folder"),
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunsOptions(ComparisonOptions):
-    """Options of `compare_runs`."""
-
     anyway: Annotated[bool, Help("Compare runs of different judges or rubrics too.", daily=True)] = False
     unchanged: Annotated[
         Sequence[str] | None,
@@ -579,6 +633,187 @@ class RunsOptions(ComparisonOptions):
             metavar="ENTRANT",
         ),
     ] = None
+    texts: Annotated[
+        Mapping[str, str] | None,
+        Help(
+            "Texts of prompts by id, shown with the prompts that decide it.",
+            default="those of a run folder",
+            in_memory=True,
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompareOptions(ComparisonOptions, LevelOptions):
+    """Options of `compare`."""
+
+    missing: Annotated[
+        MissingRule,
+        Help(
+            "Matchups of a run that have no verdict, and answers without a score: left out; or with worst, what is "
+            "claimed holds however they would have been decided.",
+        ),
+    ] = "ignore"
+    by: Annotated[
+        Sequence[str] | None,
+        Help("Also by the values of this column.", default="dimension and category", metavar="COLUMN", daily=True),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateRule(Options):
+    """The rule of a gate over a difference."""
+
+    margin: Annotated[
+        str | float | None,
+        Help(
+            "By how much the new one may be worse: rating points (30 is about 54 : 46), 2pp of shares, or a number in "
+            "the unit of the scores, with scale log 1.1x.",
+            default="30, or 2pp",
+            group=OTHER,
+            metavar="N",
+            daily=True,
+        ),
+    ] = None
+    alpha: Annotated[
+        float, Help("Error rate: how often equal models may be called better or worse.", group=OTHER, daily=True)
+    ] = 0.05
+    by: Annotated[
+        str | None,
+        Help(
+            "Judge each value of this column too: one that is worse fails.", group=OTHER, metavar="COLUMN", daily=True
+        ),
+    ] = None
+    missing: Annotated[
+        MissingRule,
+        Help(
+            "Matchups of a run that have no verdict, and answers without a score: with worst the verdict holds however "
+            "they would have been decided, or it is `unknown`; with ignore they are left out.",
+            daily=True,
+        ),
+    ] = "worst"
+    pool_dimensions: Annotated[
+        bool,
+        Help(
+            "One verdict on all dimensions together; otherwise each has its own where there are several, and one that "
+            "is worse fails.",
+            group=OTHER,
+            daily=True,
+        ),
+    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateOptions(ComparisonOptions, GateRule):
+    """Options of `gate`."""
+
+    model: Annotated[
+        str | None,
+        Help(
+            "Which entrant, where two runs are compared.",
+            default="the one with new answers",
+            group=OTHER,
+            metavar="ENTRANT",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GoalOptions(Options):
+    """What a plan is to show, and how surely."""
+
+    power: Annotated[float, Help("The chance of the wanted verdict, if the difference is as assumed.", group=GOAL)] = (
+        0.8
+    )
+    alpha: Annotated[float, Help("The error rate: how often equal models may be called different.", group=GOAL)] = 0.05
+    one_sided: Annotated[bool, Help("Look for `better` only. (--margin is one-sided anyway)", group=GOAL)] = False
+    margin: Annotated[
+        str | float | None,
+        Help(
+            "Plan for a gate: the new model is to pass as not worse by more than this: points, 2pp of shares, or a "
+            "number in the unit of the scores.",
+            group=GOAL,
+            metavar="N",
+        ),
+    ] = None
+    anytime: Annotated[bool, Help("Plan for intervals that hold however often you look; more data.", group=GOAL)] = (
+        False
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AssumedOptions(Options):
+    """What is assumed where there are no battles."""
+
+    people: Annotated[bool, Help("People vote; no judge is asked.", group=ASSUMED)] = False
+    tie_rate: Annotated[float | None, Help("Share of battles that equal models tie.", "0.15", group=ASSUMED)] = None
+    flip_rate: Annotated[
+        float | None,
+        Help(
+            "Share of verdicts that change with the order of the answers, and become ties.",
+            "0.15; people: none",
+            group=ASSUMED,
+        ),
+    ] = None
+    spread: Annotated[
+        float | None,
+        Help(
+            "How much a model's strength varies from prompt to prompt: standard deviation in logits.",
+            "1",
+            group=ASSUMED,
+        ),
+    ] = None
+    repeats: Annotated[
+        int | None, Help("Verdicts of each pair on each prompt, or votes of each voter on it.", "1", group=ASSUMED)
+    ] = None
+    models: Annotated[int | None, Help("Models that all meet each other on every prompt.", "2", group=ASSUMED)] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriceOptions(Options):
+    """What a call of the judge costs."""
+
+    judge: Annotated[str | None, Help("The judge, for its price.", "that of the run folder", group=PRICE)] = None
+    prompt_tokens: Annotated[int | None, Help("Tokens of a prompt.", "150", group=PRICE)] = None
+    answer_tokens: Annotated[int | None, Help("Tokens of one answer; a call has two.", "400", group=PRICE)] = None
+    rubric_tokens: Annotated[int | None, Help("Tokens of the rubric.", "500", group=PRICE)] = None
+    reply_tokens: Annotated[
+        int | None, Help("Tokens of the judge's reply.", "250; a run folder knows all four", group=PRICE)
+    ] = None
+    prices: Annotated[
+        Path | None,
+        Help(
+            "A price file (JSON or YAML) that adds models to those whose price is known.", group=OTHER, metavar="FILE"
+        ),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOptions(
+    VerbOptions, GoalOptions, BattleOptions, FitOptions, SideOptions, ScoreOptions, AssumedOptions, PriceOptions
+):
+    """Options of `plan`."""
+
+    battles: Battles = None
+    top: Annotated[
+        int | None,
+        Help("How many more battles it takes to separate this many models at the top.", group=OTHER, daily=True),
+    ] = None
+    differences: Annotated[
+        Sequence[str | float] | None,
+        Help(
+            "A true difference in rating points, 2pp of shares, or a number in the unit of the scores.",
+            default="5, 10, 20, 50; 1pp to 10pp; 0 with a margin",
+            group=OTHER,
+            flag="--difference",
+            metavar="N",
+            daily=True,
+        ),
+    ] = None
+    prompts: Annotated[
+        Sequence[int],
+        Help("Also say which difference this many prompts (or voters) show.", group=OTHER, metavar="N"),
+    ] = ()
 
 
 explains()(InputOptions)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, Self, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
+
+from tiltyard.errors import Message, OptionValue
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -119,6 +122,55 @@ class Comparable:
         return same_values(self, other)
 
 
+class Result(Comparable):
+    """What a verb returns: plain values, JSON, and texts for people. It prints as the command does."""
+
+    __slots__ = ()
+
+    @property
+    def sentence(self) -> str:
+        """The answer in one sentence."""
+        return self.render().splitlines()[0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The answer as plain values: what `--format json` prints."""
+        raise NotImplementedError
+
+    def to_json(self) -> str:
+        """The answer as JSON text."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
+
+    def render(self, format: str = "table") -> str:
+        """The answer as a text: `table`, `json`, `md`, and what else it has."""
+        raise NotImplementedError
+
+    def spelled(self, spell: Callable[[OptionValue], str]) -> Self:
+        """The same, with options in its remarks, and in those of what it holds, spelled as a front end does."""
+
+        def again(value: Any) -> Any:
+            if isinstance(value, Mapping):
+                return {name: again(one) for name, one in value.items()}
+            return value.spelled(spell) if isinstance(value, Message | Result) else value
+
+        of: Any = self
+        changed = {name: getattr(of, name) for name in ("difference", "metrics") if name in of.__slots__}
+        changed = {name: again(value) for name, value in changed.items()}
+        listed = {name: getattr(of, name) for name in ("remarks", "notes") if name in of.__slots__}
+        spelled: Self = replace(of, **changed, **{name: tuple(map(again, some)) for name, some in listed.items()})
+        return spelled
+
+    def __str__(self) -> str:
+        return self.render()
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.sentence}>"
+
+
+def named(record: Any, names: str) -> dict[str, Any]:
+    """Some values of a record by name; the names stand in one text."""
+    return {name: getattr(record, name) for name in names.split()}
+
+
 def same_values(one: object, other: object) -> bool:
     """Whether two values are the same: records, mappings and sequences by what they hold; NaN is NaN."""
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
@@ -130,6 +182,10 @@ def same_values(one: object, other: object) -> bool:
     if type(one) is not type(other):
         return False
     if is_dataclass(one) or isinstance(one, msgspec.Struct):
-        names = one.__struct_fields__ if isinstance(one, msgspec.Struct) else [each.name for each in fields(one)]
+        names = (
+            one.__struct_fields__
+            if isinstance(one, msgspec.Struct)
+            else [each.name for each in fields(one) if each.compare]
+        )
         return all(same_values(getattr(one, name), getattr(other, name)) for name in names)
     return bool(one == other) or (one != one and other != other)

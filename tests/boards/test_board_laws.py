@@ -196,9 +196,9 @@ def test_the_order_of_rows_changes_no_byte(kind, options):
         row |= {} if kind == "without ids" else {"question_id": f"q{i % 40}", "voter": f"v{i % 13}"}
         row |= {"weight": round(3 * rng.random(), 2)} if kind == "with weights" else {}
         made.append(row | {"winner": str(rng.choice(["model_a", "model_b", "tie", "tie (bothbad)"]))})
-    board, found = ty.rate(made, **options), ty.difference(made, "w", "x", **options)
+    board, found = ty.rate(made, **options), ty.compare("w", "x", battles=made, **options)
     for _ in range(3):
         shuffled = [made[i] for i in rng.permutation(len(made))]
         again = ty.rate(shuffled, **options)
         assert (str(again), again.to_dict()) == (str(board), board.to_dict())
-        assert ty.difference(shuffled, "w", "x", **options).to_json() == found.to_json()
+        assert ty.compare("w", "x", battles=shuffled, **options).to_json() == found.to_json()

@@ -52,7 +52,7 @@ def assert_never_surer(board, battles, **options):
     degrees, errors = board.arrays["degrees"], board.arrays["difference_errors"]
     for i, one in enumerate(board.models):
         for j, other in enumerate(board.models[:i]):
-            said = ty.difference(battles, one, other, slot=False, **options)
+            said = ty.compare(one, other, battles=battles, slot=False, **options)
             if said.probability_better is None or np.isnan(errors[i, j]):
                 continue
             gap, ways = board.entries[i].rating - board.entries[j].rating, min(degrees[i], degrees[j])
@@ -190,11 +190,11 @@ def test_the_matrices_of_win_rates_are_in_the_order_of_the_board():
 
 def test_results_can_be_copied_pickled_and_compared():
     rows = [one | {"question_id": f"q{place % 9}"} for place, one in enumerate(TRIANGLE)]
-    board, found = ty.rate(rows), ty.difference(rows, "x", "y")
-    elo, compared = ty.rate(rows, method="elo-perm"), ty.compare_boards(board, board)
+    board, found = ty.rate(rows), ty.compare("x", "y", battles=rows)
+    elo, compared = ty.rate(rows, method="elo-perm"), board.changes_since(board)
     for result in (board, board["x"], elo, compared, found, found.gate()):
         for again in (copy.copy(result), copy.deepcopy(result), pickle.loads(pickle.dumps(result))):
             assert again == result
     assert ty.rate(rows) == board
     assert ty.rate(rows, seed=1) != board
-    assert ty.difference(rows, "y", "x") != found
+    assert ty.compare("y", "x", battles=rows) != found

@@ -59,7 +59,7 @@ def test_skipped_they_are_counted_on_the_board_and_in_its_file(real_data):
 def test_the_arena_is_finite_by_every_reading_of_ties(arena_140k, arena_board, ties):
     board = ty.rate(arena_140k, ties=ties, misfit=False)
     assert_all_finite(board)
-    found = ty.compare_boards(arena_board, board)
+    found = board.changes_since(arena_board)
     assert found.kendall_tau > 0.95
 
 
@@ -149,7 +149,7 @@ def test_llmfao_runs_clean_clustered_by_its_thirteen_prompts(real_data, who):
 def test_both_judges_order_the_models_much_as_people_do(real_data):
     boards = {who: ty.rate(real_data / "llmfao" / f"{who}-comparisons.csv") for who in LLMFAO}
     for judge in ("gpt4-crowd", "gpt3-crowd"):
-        found = ty.compare_boards(boards["crowd"], boards[judge])
+        found = boards[judge].changes_since(boards["crowd"])
         assert found.kendall_tau > 0.45
         assert found.spearman_rho > 0.65
         assert len(found.changes) == 59

@@ -166,7 +166,7 @@ def test_an_anchor_moves_all_ratings_alike_and_its_intervals_are_those_of_the_di
             plain[entry.model].rank_high,
         )
         if entry.model != anchor:
-            said = ty.difference(rows, entry.model, anchor, slot=False)
+            said = ty.compare(entry.model, anchor, battles=rows, slot=False)
             assert (entry.ci_low is None) == (said.low is None)
             if entry.ci_low is not None:
                 assert entry.rating - entry.ci_low == pytest.approx(said.difference - said.low, abs=1e-6)

@@ -175,13 +175,13 @@ def test_an_arena_database_is_read_with_its_prompts(tiltyard: Run, tmp_path: Pat
     [
         (
             ("v2", "v1"),
-            "there is no file or folder v2. To compare two models, say where they met: tiltyard compare v2 v1",
+            "there is no file or folder v2. To compare two models, say where they met: --in battles.jsonl",
         ),
         (("v3", "v1", "--in", "FILE"), "no battle of 'v3'. The models are v1, v2."),
         (("v2", "v1", "--in", "FILE", "--anyway"), "--anyway is about two runs"),
         (("v2", "v1", "--in", "FILE", "--out", "x.pdf"), "a comparison is written as .txt, .json, .md, .html"),
         (("v2", "v1", "--in", ""), "--in is empty"),
-        (("FILE", "FILE", "--by", "category"), "--by is about two models"),
+        (("FILE", "FILE", "--by", "language"), "--by is about two models"),
     ],
 )
 def test_wrong_usage_is_one_clear_line(tiltyard: Run, tmp_path: Path, arguments: tuple[str, ...], said: str) -> None:

@@ -152,7 +152,7 @@ def test_answers_are_those_of_the_library(session: Session, home: Path) -> None:
     assert rated["ratings"][0]["rating"] == board.entries[0].rating
     assert rated["n_models"] == len(board)
     assert "5 more models are not shown" in text_of(answers["rate"])
-    found = ty.difference(home / TODAY, "v2", "v1")
+    found = ty.compare("v2", "v1", battles=home / TODAY)
     assert text_of(answers["compare models"]).startswith(found.sentence)
     compared = answers["compare models"].structured_content
     assert compared is not None
@@ -164,7 +164,7 @@ def test_answers_are_those_of_the_library(session: Session, home: Path) -> None:
     assert {part["column"] for part in gate["by"]} == {"category"}
     runs = answers["compare runs"].structured_content
     assert runs is not None
-    assert runs["sentence"] == ty.compare_runs(home / TODAY, home / LAST_WEEK).sentence
+    assert runs["sentence"] == ty.compare(home / TODAY, home / LAST_WEEK).sentence
 
 
 def test_plans_checks_and_states_are_answered(session: Session) -> None:
@@ -277,6 +277,6 @@ def test_scores_make_boards_and_say_their_direction(home: Path) -> None:
         TOOLS["gate"].answer(root, two)
     told = TOOLS["compare"].answer(root, {**two, "score": ["latency_s:lower"]})
     assert "v2 is better than v1" in told.text
-    for tool, asked in (("rate", {"battles": [BIRDS], "missing": "worst"}), ("rate", {**where, "method": "elo"})):
+    for tool, asked in (("rate", {"battles": [BIRDS], "missing": "ignore"}), ("rate", {**where, "method": "elo"})):
         with pytest.raises(OptionError, match="is about"):
             TOOLS[tool].answer(root, asked)

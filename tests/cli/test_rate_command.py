@@ -292,7 +292,7 @@ def test_a_board_too_large_for_memory_is_refused_before_work_starts(
     [
         (
             ("--out", "board.doc"),
-            "--out board.doc: a leaderboard is written as .json, .csv, .md, .tex, .txt, or drawn as .svg",
+            "--out board.doc: a leaderboard (drawn as .svg, .png, .pdf, .html) is written as .json, .csv, .md, .tex",
         ),
         (("--plot", "board.jpg"), "cannot plot to board.jpg: the name must end in .svg, .png, .pdf, .html"),
     ],
@@ -383,6 +383,6 @@ def test_peoples_labels_correct_a_judge_from_the_command_line(tiltyard: Run, tmp
     assert "the judge's (λ " in done.stdout
     refused = tiltyard("rate", judged, "--people", people, "--by", "source")
     assert refused.returncode == 1
-    assert "--people corrects one board" in refused.stderr
+    assert "--by makes several boards, and people correct one" in refused.stderr
     dropped = tiltyard("rate", judged, "--people", people, "--inconsistent", "drop")
     assert "leave out --inconsistent drop and --source" in dropped.stderr

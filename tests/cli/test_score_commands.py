@@ -107,7 +107,7 @@ def test_a_gate_asks_for_the_direction_of_seconds(tiltyard: Run, tmp_path: Path)
 @pytest.mark.parametrize(
     "option",
     [
-        *("--both-bad separate", "--inconsistent drop", "--source human", "--default-source human", "--ties half"),
+        *("--both-bad half", "--inconsistent drop", "--source human", "--default-source human", "--ties half"),
         *("--dimension x", "--tie-band 0.1"),
     ],
 )

@@ -11,8 +11,8 @@ import pytest
 from decision_rows import battle, field
 from tests.sizes import size
 
+import tiltyard as ty
 from oracles.gates import ESTIMATOR, GateWorld, asked_after_every_prompt, shares
-from tiltyard.decisions import difference
 from tiltyard.decisions.contrast import Contrast, contrast
 from tiltyard.decisions.gate import decide, times_needed
 from tiltyard.decisions.gate_words import as_junit, as_markdown, as_table
@@ -142,7 +142,7 @@ def test_a_category_that_is_worse_fails_the_whole():
     for i in range(200):
         good = i % 2 == 0
         rows.append(battle("v2", "v1", "model_a" if good or i % 10 == 1 else "model_b", f"q{i}", category="ab"[i % 2]))
-    found = difference(rows, "v2", "v1")
+    found = ty.compare("v2", "v1", battles=rows)
     assert found.gate().verdict == "not_worse" or found.gate().verdict == "better"
     result = found.gate(by="category")
     assert result.verdict == "worse"
@@ -152,7 +152,10 @@ def test_a_category_that_is_worse_fails_the_whole():
 
 def test_with_categories_the_error_rate_is_shared():
     rows = field(1)
-    plain, shared = difference(rows, "v2", "v1").gate(), difference(rows, "v2", "v1").gate(by="category")
+    plain, shared = (
+        ty.compare("v2", "v1", battles=rows).gate(),
+        ty.compare("v2", "v1", battles=rows).gate(by="category"),
+    )
     assert plain.level == pytest.approx(0.95)
     assert (plain.low, plain.high) == (plain.difference.low, plain.difference.high)
     assert shared.level == pytest.approx(1 - 0.05 / 3)
@@ -161,11 +164,11 @@ def test_with_categories_the_error_rate_is_shared():
     assert "the gate looks at the 98.3 % interval" in as_table(shared)
     assert "α is shared among 3 verdicts" in as_markdown(shared)
     with pytest.raises(OptionError, match="no column 'topic'"):
-        difference(rows, "v2", "v1").gate(by="topic")
+        ty.compare("v2", "v1", battles=rows).gate(by="topic")
 
 
 def test_it_writes_what_a_pull_request_needs():
-    result = difference(field(2, gap=2.0), "v2", "v1", texts={"q1": "A | pipe\nand a line"}).gate()
+    result = ty.compare("v2", "v1", battles=field(2, gap=2.0), texts={"q1": "A | pipe\nand a line"}).gate()
     assert result.verdict == "better"
     assert result.passed
     contents = json.loads(result.to_json())
@@ -182,7 +185,7 @@ def test_it_writes_what_a_pull_request_needs():
 def test_junit_is_well_formed_whatever_the_names(names):
     rows = [battle(names[0], names[1], "model_b", f"q{i}") for i in range(40)]
     rows += [battle(names[0], names[1], "model_a", f"p{i}") for i in range(4)]
-    result = difference(rows, *names).gate()
+    result = ty.compare(*names, battles=rows).gate()
     suite = ElementTree.fromstring(as_junit(result))
     assert (suite.get("tests"), suite.get("failures")) == ("1", "1")
     failure = suite.find("testcase/failure")
@@ -195,4 +198,4 @@ def test_junit_is_well_formed_whatever_the_names(names):
 )
 def test_odd_numbers_are_refused(option, value):
     with pytest.raises(OptionError, match=option):
-        difference(field(3), "v2", "v1").gate(**{option: value})
+        ty.compare("v2", "v1", battles=field(3)).gate(**{option: value})

@@ -85,17 +85,17 @@ def test_the_same_battles_and_ratings_as_without_the_lost_verdicts(tmp_path: Pat
     all_read, some_lost = run_folder(tmp_path / "a", rows), run_folder(tmp_path / "b", rows + lost)
     one, two = ty.rate(all_read), ty.rate(some_lost)
     assert [entry.to_dict() for entry in one] == [entry.to_dict() for entry in two]
-    assert ty.difference(all_read, "v2", "v1").contrast == ty.difference(some_lost, "v2", "v1").contrast
+    assert ty.compare("v2", "v1", battles=all_read).contrast == ty.compare("v2", "v1", battles=some_lost).contrast
 
 
 def test_a_claim_that_holds_in_the_worst_case_passes(tmp_path: Path) -> None:
     rows: list[Any] = [(f"p{i}", "v2", "v1", "v1" if i % 5 == 0 else "v2") for i in range(200)]
     run = run_folder(tmp_path / "run", rows + [(f"x{i}", "v1", "v2", None) for i in range(6)])
-    result = ty.difference(run, "v2", "v1").gate()
+    result = ty.compare("v2", "v1", battles=run).gate()
     assert result.verdict == "better"
     assert "6 of 206 matchups have no verdict (v2 6, v1 6: unparsed 6): +" in result.sentence
     assert "with all of them counted against it" in result.sentence
-    backwards = ty.difference(run, "v1", "v2").gate()
+    backwards = ty.compare("v1", "v2", battles=run).gate()
     assert backwards.verdict == "worse"
     assert "with all of them counted for it" in backwards.sentence
 
@@ -103,7 +103,7 @@ def test_a_claim_that_holds_in_the_worst_case_passes(tmp_path: Path) -> None:
 def test_worse_is_said_only_if_it_holds_with_all_of_them_won(tmp_path: Path) -> None:
     rows: list[Any] = [(f"p{i}", "v2", "v1", "v2" if i % 3 == 0 else "v1") for i in range(150)]
     run = run_folder(tmp_path / "run", rows + [(f"x{i}", "v2", "v1", None) for i in range(50)])
-    result = ty.difference(run, "v2", "v1").gate(margin=0)
+    result = ty.compare("v2", "v1", battles=run).gate(margin=0)
     assert result.verdict == "unknown"
     assert result.if_ignored == "worse"
     assert "and counted for v2 they turn −120 into 0 points" in result.sentence
@@ -118,13 +118,13 @@ def test_missing_matchups_against_others_count_too(tmp_path: Path) -> None:
             (f"p{i}", "v2", "base", "v2" if i % 3 else None),
             (f"p{i}", "base", "v1", "base" if i % 3 else "v1"),
         ]
-    found = ty.difference(run_folder(tmp_path / "run", rows), "v2", "v1")
+    found = ty.compare("v2", "v1", battles=run_folder(tmp_path / "run", rows))
     assert found.missing is not None
-    assert found.missing.by_entrant == {"v2": 30, "v1": 0}
+    assert found.missing.by_name == {"v2": 30, "v1": 0}
     worst = found.missing.worst()
     assert worst.against.points < found.difference < worst.in_favour.points
     decided = [(p, a, b, winner or "base") for p, a, b, winner in rows]
-    by_hand = ty.difference(run_folder(tmp_path / "lost", decided), "v2", "v1")
+    by_hand = ty.compare("v2", "v1", battles=run_folder(tmp_path / "lost", decided))
     assert worst.against.points == pytest.approx(by_hand.difference)
     assert worst.against.variance == pytest.approx(by_hand.contrast.variance)  # on their own prompts
 
@@ -135,13 +135,13 @@ def test_only_chosen_dimensions_count_and_each_part_obeys_the_rule(tmp_path: Pat
     gone = [(f"p{i}", "v2", "v1", None) for i in range(3)]
     run = run_folder(tmp_path / "run", clear, dimension="clear")
     run_folder(run, half, dimension="half")
-    assert ty.difference(run, "v2", "v1", dimension="clear").missing is None
-    found = ty.difference(run, "v2", "v1")
+    assert ty.compare("v2", "v1", battles=run, dimension="clear").missing is None
+    found = ty.compare("v2", "v1", battles=run)
     verdicts = {part.value: part for part in found.gate(by="dimension", alpha=0.2).parts}
     assert (verdicts["clear"].verdict, verdicts["clear"].missing) == ("better", 0)
     assert (verdicts["half"].verdict, verdicts["half"].missing) == ("unknown", 30)
     run_folder(run, gone, dimension="gone")
-    result = ty.difference(run, "v2", "v1").gate(by="dimension")
+    result = ty.compare("v2", "v1", battles=run).gate(by="dimension")
     parts = {part.value: part for part in result.parts}
     assert (parts["gone"].verdict, parts["gone"].missing) == ("unknown", 3)
     assert not result.passed
@@ -151,7 +151,7 @@ def test_a_part_that_is_worse_unless_the_missing_are_won_lets_nothing_pass(tmp_p
     clear = [(f"p{i}", "v2", "v1", "v1" if i % 5 == 0 else "v2") for i in range(300)]
     worse = [(f"p{i}", "v2", "v1", ("v1", "v1", "v2", None)[i % 4]) for i in range(100)]
     run = run_folder(tmp_path / "run", clear, dimension="clear")
-    found = ty.difference(run_folder(run, worse, dimension="dim"), "v2", "v1")
+    found = ty.compare("v2", "v1", battles=run_folder(run, worse, dimension="dim"))
     assert found.gate(pool_dimensions=True).verdict == "better"
     result = found.gate(alpha=0.1)
     assert result.verdict == found.gate(by="dimension", alpha=0.1).verdict == "unknown"
@@ -204,7 +204,7 @@ def test_a_category_that_is_not_known_of_a_missing_matchup_counts_in_each(tmp_pa
         rows.append({**row, "question_id": f"q{i}", "category": "ab"[i % 2]})
         rows.append({**row, "model_a": "base", "model_b": "v1", "question_id": f"q{i}", "category": "ab"[i % 2]})
     (run / "battles.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    parts = ty.difference(run, "v2", "v1", by=["category"]).gate(by="category").parts
+    parts = ty.compare("v2", "v1", battles=run, by=["category"]).gate(by="category").parts
     assert {part.value: part.missing for part in parts} == {"a": 2, "b": 1}
 
 
@@ -265,21 +265,21 @@ def test_two_runs_do_not_pass_on_lost_verdicts_either(tiltyard: Run, tmp_path: P
 
 def test_an_interval_for_the_worst_case_covers_every_decision(tmp_path: Path) -> None:
     rows: list[Any] = [(f"p{i}", "v2", "v1", ("v2", "v2", "v1", None)[i % 4]) for i in range(200)]
-    found = ty.difference(run_folder(tmp_path / "run", rows), "v2", "v1", missing="worst")
-    ignored = ty.difference(tmp_path / "run", "v2", "v1")
+    found = ty.compare("v2", "v1", battles=run_folder(tmp_path / "run", rows), missing="worst")
+    ignored = ty.compare("v2", "v1", battles=tmp_path / "run")
     assert found.difference == ignored.difference
     rng = np.random.default_rng(1)
     for i in range(3):
         chance = (0.0, 0.5, 1.0)[i]
         decided = [(p, a, b, w or ("v2" if rng.random() < chance else "v1")) for p, a, b, w in rows]
-        one = ty.difference(run_folder(tmp_path / f"{i}", decided), "v2", "v1")
+        one = ty.compare("v2", "v1", battles=run_folder(tmp_path / f"{i}", decided))
         assert found.low <= one.low + 1e-9
         assert one.high <= found.high + 1e-9
     assert "with the missing 50 against v2" in str(found)
-    anytime = ty.difference(tmp_path / "run", "v2", "v1", anytime=True, missing="worst")
+    anytime = ty.compare("v2", "v1", battles=tmp_path / "run", anytime=True, missing="worst")
     assert anytime.low < found.low
     with pytest.raises(OptionError, match="missing"):
-        ty.difference(tmp_path / "run", "v2", "v1", missing="best")
+        ty.compare("v2", "v1", battles=tmp_path / "run", missing="best")
 
 
 def test_equal_models_seldom_pass_though_a_quarter_of_losses_is_lost(tmp_path: Path) -> None:
@@ -291,7 +291,7 @@ def test_equal_models_seldom_pass_though_a_quarter_of_losses_is_lost(tmp_path: P
             (f"p{i}", "v2", "v1", "v2" if w else None if gone else "v1")
             for i, (w, gone) in enumerate(zip(won, lost, strict=True))
         ]
-        found = ty.difference(run_folder(tmp_path / str(seed), rows), "v2", "v1")
+        found = ty.compare("v2", "v1", battles=run_folder(tmp_path / str(seed), rows))
         for rule in passed:
             passed[rule] += found.gate(margin=0, missing=rule).passed
     assert passed["worst"] <= n * (0.05 + 3 * np.sqrt(0.05 * 0.95 / n))

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tiltyard as ty
 import within
 from decisions.decision_rows import battle
 from sizes import size
 from tiltyard.battles.table import BattleTable, Codes
 from tiltyard.battles.writing import write_battles
 from tiltyard.boards import BradleyTerry, rate
-from tiltyard.decisions import compare_runs, difference, plan_from_battles
+from tiltyard.decisions import plan_from_battles
 from tiltyard.decisions.two_models import compare_in
 
 ESTIMATOR = BradleyTerry(misfit=False)
@@ -88,28 +89,28 @@ def rows(n: int, **columns: Any) -> list[dict[str, Any]]:
     ],
 )
 def test_why_a_gate_cannot_tell_is_one_clause(columns, clause):
-    found = difference(rows(300, **columns), "v2", "v1")
+    found = ty.compare("v2", "v1", battles=rows(300, **columns))
     assert found.obstacles == (clause,)
     gate = found.gate()
     assert gate.verdict == "unknown"
     assert gate.sentence.startswith(f"cannot tell: {clause}; here v2 is at +")
     assert found.to_dict()["obstacles"] == [clause]
     assert (
-        difference(rows(300, **columns), "v2", "v1", cluster="none").gate().verdict == "better"
+        ty.compare("v2", "v1", battles=rows(300, **columns), cluster="none").gate().verdict == "better"
     )  # the user's decision
 
 
 def test_what_the_user_leaves_out_is_no_obstacle_and_what_the_user_names_is():
     battles = rows(300, prompt=lambda i: f"q{i}", voter=lambda i: f"v{i % 3}")
-    assert difference(battles, "v2", "v1", cluster="prompt").gate().verdict == "better"
-    assert difference(battles, "v2", "v1", cluster="voter").gate().verdict == "unknown"
-    assert difference(battles, "v2", "v1", cluster="prompt,voter").obstacles == (
+    assert ty.compare("v2", "v1", battles=battles, cluster="prompt").gate().verdict == "better"
+    assert ty.compare("v2", "v1", battles=battles, cluster="voter").gate().verdict == "unknown"
+    assert ty.compare("v2", "v1", battles=battles, cluster="prompt,voter").obstacles == (
         "these 3 voters cannot stand for others",
     )
 
 
 def test_a_few_battles_without_an_id_are_counted_and_decide_nothing_alone():
-    found = difference(rows(300, prompt=lambda i: f"q{i}" if i % 30 else None), "v2", "v1")
+    found = ty.compare("v2", "v1", battles=rows(300, prompt=lambda i: f"q{i}" if i % 30 else None))
     assert "10 of 300 battles name no prompt: each of them counts as independent" in found.remarks
     assert found.obstacles == ()
     board = rate(rows(300, prompt=lambda i: f"q{i}" if i % 2 else None))
@@ -122,12 +123,12 @@ def test_a_judge_has_no_voter_to_name():
               for a, b, w in [("v2", "v1", row["winner"]) if i % 2 else
                               ("v1", "v2", "model_a" if row["winner"] == "model_b" else "model_b")]]  # fmt: skip
     judged = rows(300, prompt=lambda i: f"q{i}")
-    assert difference([*people, *judged], "v2", "v1").obstacles == ()
+    assert ty.compare("v2", "v1", battles=[*people, *judged]).obstacles == ()
 
 
 def test_two_runs_say_how_many_battles_name_no_prompt():
     new, old = rows(300, prompt=lambda i: f"q{i}" if i % 2 else None), rows(300, prompt=lambda i: f"q{i}")
-    found = compare_runs(new, old, unchanged=["v1"])
+    found = ty.compare(new, old, unchanged=["v1"])
     assert "new run: 150 of 300 battles name no prompt and are left out" in found.notes
     assert found["v2"].obstacles == ("150 of 300 battles name no prompt",)
     assert found["v2"].gate().verdict == "unknown"
@@ -171,6 +172,6 @@ def test_battles_of_others_do_not_make_up_for_missing_ids():
         a, b = ("new", "t1") if i < 50 else ("old", "t2") if i < 100 else ("t1", "t2")
         who = ("model_a", "model_b")[i // 2 % 2]
         rows.append({"model_a": a, "model_b": b, "winner": who, "source": "llm-judge", "question_id": f"p{i % 40}"})
-    result = difference(rows, "new", "old").gate()
+    result = ty.compare("new", "old", battles=rows).gate()
     assert result.verdict == "unknown"
     assert "60 of 110 battles name no prompt" in result.sentence

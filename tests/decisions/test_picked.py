@@ -29,8 +29,8 @@ WINS = {"best": 39, **{f"v{k}": 28 + k % 4 for k in range(11)}}
 
 def test_it_decides_by_the_error_rate_over_the_number_of_candidates() -> None:
     rows = against_old(WINS)
-    plain, picked = (ty.difference(rows, "best", "old", picked_from=k) for k in (None, 12))
-    by_hand = ty.difference(rows, "best", "old", level=1 - 0.05 / 12)
+    plain, picked = (ty.compare("best", "old", battles=rows, picked_from=k) for k in (None, 12))
+    by_hand = ty.compare("best", "old", battles=rows, level=1 - 0.05 / 12)
     assert (picked.low, picked.high) == (by_hand.low, by_hand.high)
     assert 1 - picked.probability_better == pytest.approx(12 * (1 - plain.probability_better))
     gate = picked.gate(margin=0)
@@ -39,12 +39,12 @@ def test_it_decides_by_the_error_rate_over_the_number_of_candidates() -> None:
     assert gate.verdict == "unknown"
     assert "99.6 % intervals by prompt: 95 % for the best of 12 candidates" in str(picked)
     with pytest.raises(OptionError, match="picked_from is 0"):
-        ty.difference(rows, "best", "old", picked_from=0)
+        ty.compare("best", "old", battles=rows, picked_from=0)
 
 
 def test_the_best_of_several_carries_both_answers() -> None:
     rows = against_old(WINS)
-    found = ty.difference(rows, "best", "old")
+    found = ty.compare("best", "old", battles=rows)
     doubt = (
         "it is the best of 12 here: if it was picked for that, this does not show it (`--picked-from 12`: cannot tell)"
     )
@@ -55,7 +55,7 @@ def test_the_best_of_several_carries_both_answers() -> None:
     gate = found.gate(margin=0)
     assert (gate.verdict, gate.if_picked, gate.to_dict()["verdict_if_picked"]) == ("better", "unknown", "unknown")
     assert doubt in gate.sentence
-    assert "best of" not in ty.difference(rows, "best", "old", picked_from=12).sentence
+    assert "best of" not in ty.compare("best", "old", battles=rows, picked_from=12).sentence
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_the_best_of_several_carries_both_answers() -> None:
     ],
 )
 def test_nothing_is_said_where_there_is_nothing_to_doubt(rows: list[dict[str, object]], new: str) -> None:
-    found = ty.difference(rows, new, "old")
+    found = ty.compare(new, "old", battles=rows)
     assert "picked" not in found.sentence
     assert "picked" not in found.gate().sentence
 
@@ -83,21 +83,21 @@ def scores_of(right: dict[str, int], n: int = 150) -> list[dict[str, object]]:
 
 def test_scores_have_it_too() -> None:
     rows = scores_of({"old": 90, "best": 105, **{f"v{k}": 88 + k for k in range(10)}})
-    found = ty.difference(rows, "best", "old")
+    found = ty.compare("best", "old", battles=rows)
     assert found.low > 0.0
     assert "it is the best of 11 here: if it was picked for that" in found.sentence
     assert "(`--picked-from 11`: cannot tell)" in found.gate(margin=0).sentence
-    assert ty.difference(rows, "best", "old", picked_from=11).gate(margin=0).verdict == "unknown"
+    assert ty.compare("best", "old", battles=rows, picked_from=11).gate(margin=0).verdict == "unknown"
     slow = [{**row, "score": 1 - row["score"]} for row in rows]
-    assert ty.difference(slow, "best", "old", score=["score:lower"]).best_of == 11
+    assert ty.compare("best", "old", battles=slow, score=["score:lower"]).best_of == 11
 
 
 def test_two_runs_have_it_too() -> None:
     now, then = against_old({"a": 44, "b": 30, "c": 31}), against_old({"a": 30, "b": 30, "c": 30})
-    runs = ty.compare_runs(now, then, unchanged=["old"])
+    runs = ty.compare(now, then, unchanged=["old"])
     assert [runs[name].best_of for name in "abc"] == [3, None, None]
     assert runs["old"].best_of is None
-    assert ty.compare_runs(now, then, unchanged=["old"], picked_from=3)["a"].level == pytest.approx(1 - 0.05 / 3)
+    assert ty.compare(now, then, unchanged=["old"], picked_from=3)["a"].level == pytest.approx(1 - 0.05 / 3)
 
 
 def test_only_the_best_of_two_or_more_is_the_best_of_several() -> None:
@@ -115,7 +115,9 @@ def test_the_best_of_equal_candidates_is_seldom_called_better() -> None:
     answers = {}
     for wins in np.unique(best).tolist():
         rows = against_old({"best": wins})
-        answers[wins] = [ty.difference(rows, "best", "old", picked_from=k).gate(margin=0).verdict for k in (None, 12)]
+        answers[wins] = [
+            ty.compare("best", "old", battles=rows, picked_from=k).gate(margin=0).verdict for k in (None, 12)
+        ]
     alone, shared = (np.mean([answers[wins][i] == "better" for wins in best.tolist()]) for i in (0, 1))
     assert alone > 0.1
     assert shared <= 0.05 + size(0.036, soak=0.0)

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.decisions.planned_worlds import PlannedWorld, measured_power
 from tests.sizes import size
 
+import tiltyard as ty
 from oracles.simulation import table_of
 from oracles.worlds import World
 from tiltyard.boards import BradleyTerry
@@ -26,7 +27,6 @@ from tiltyard.decisions import (
     plan_top,
 )
 from tiltyard.decisions.contrast import contrast
-from tiltyard.decisions.two_models import difference
 from tiltyard.errors import OptionError
 from tiltyard.ratings import POINTS_PER_LOGIT
 
@@ -230,7 +230,7 @@ def test_the_present_difference_comes_first_and_the_names_may_change_places():
 def test_the_margin_agrees_with_what_the_gate_says_it_needs():
     rows = rows_of(3, 400, gap=0.0)
     plan = plan_from_battles(rows, "v2", "v1", goal=Goal(margin=30.0))
-    said = difference(rows, "v2", "v1").gate(margin=30.0).to_dict()["needed_prompts"]
+    said = ty.compare("v2", "v1", battles=rows).gate(margin=30.0).to_dict()["needed_prompts"]
     assert [row.difference for row in plan.rows] == [0.0]
     assert plan.rows[0].needed.clusters["prompt"] == pytest.approx(said, rel=0.03)
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tiltyard as ty
 import within
 from tiltyard.boards import rate
 from tiltyard.cli.mcp import TOOLS, FileRoot
-from tiltyard.decisions import compare_runs, difference, plan_from_battles
+from tiltyard.decisions import plan_from_battles
 from tiltyard.decisions.contrast import Contrast
 from tiltyard.decisions.missing import WorstCase
 from tiltyard.errors import OptionError, TiltyardError
@@ -38,13 +39,13 @@ def written(path: Path, rows: list[Row]) -> Path:
 
 
 def test_a_verdict_prints_the_one_sided_bound_that_was_held_against_the_margin() -> None:
-    gate = difference(even(), "new", "old").gate(margin=60)
+    gate = ty.compare("new", "old", battles=even()).gate(margin=60)
     assert gate.verdict == "not_worse"
     assert gate.bound is not None
     assert gate.low is not None
     assert gate.bound > gate.low  # one-sided 95 % is an end of the two-sided 90 % interval
     assert f", one-sided 95 % above −{round(-gate.bound)};" in gate.sentence
-    unsure = difference(even(), "new", "old").gate(margin=1)
+    unsure = ty.compare("new", "old", battles=even()).gate(margin=1)
     assert unsure.verdict == "unknown"
     assert ", one-sided 95 % above " in unsure.sentence
 
@@ -66,7 +67,7 @@ def test_agents_have_no_margin_of_their_own(tmp_path: Path) -> None:
     ask["battles"] = ["battles.jsonl"]
     said = TOOLS["gate"].answer(FileRoot.at(tmp_path), ask).values
     assert said["margin"] == 30.0
-    assert said["verdict"] == difference(even(), "new", "old").gate().verdict
+    assert said["verdict"] == ty.compare("new", "old", battles=even()).gate().verdict
 
 
 GAINS = {"new": 1, "old": 0}
@@ -79,16 +80,16 @@ def test_a_run_that_says_no_go_of_itself_passes_no_gate(tmp_path: Path, manifest
     rows = even(wins=0.7)
     run = written(tmp_path / "pilot" / "battles.jsonl", rows)
     said = f"pilot says NO-GO of itself (style: judge consistent: {FAILED['detail']})"
-    assert difference(rows, "new", "old").gate().verdict == "better"
+    assert ty.compare("new", "old", battles=rows).gate().verdict == "better"
     (tmp_path / "pilot" / "manifest.json").write_text(json.dumps(manifest))
     for place in (run, tmp_path / "pilot", [run], str(run)):
-        found = difference(place, "new", "old")
+        found = ty.compare("new", "old", battles=place)
         assert found.gate().verdict == "unknown"
         assert found.sentence.startswith(f"cannot tell new from old: {said}; here +")
     assert plan_from_battles(run, "new", "old").pilot.obstacles == (said,)
     assert said in rate(run).remarks
     other = written(tmp_path / "again" / "battles.jsonl", even(wins=0.5, seed=1))
-    assert said in compare_runs(run, other, cluster="voter")["new"].obstacles
+    assert said in ty.compare(run, other, cluster="voter")["new"].obstacles
     scored = [
         {"model": name, "prompt_id": i, "score": i % 3 + shift} for i in range(40) for name, shift in GAINS.items()
     ]
@@ -98,10 +99,10 @@ def test_a_run_that_says_no_go_of_itself_passes_no_gate(tmp_path: Path, manifest
     )
     assert done.returncode == 3
     assert said in done.stdout.splitlines()[0]
-    assert difference(scores, "new", "old", bounds=(0, 3)).obstacles == (said,)
+    assert ty.compare("new", "old", battles=scores, bounds=(0, 3)).obstacles == (said,)
     passed = json.dumps(manifest).replace("false", "true")
     (tmp_path / "pilot" / "manifest.json").write_text(passed)
-    assert difference(run, "new", "old").gate().verdict == "better"
+    assert ty.compare("new", "old", battles=run).gate().verdict == "better"
 
 
 def test_battles_that_name_neither_prompt_nor_voter_decide_nothing_until_they_are_said_to_be_independent(
@@ -109,20 +110,20 @@ def test_battles_that_name_neither_prompt_nor_voter_decide_nothing_until_they_ar
 ) -> None:
     ids = ("question_id", "voter")
     rows = [{name: value for name, value in row.items() if name not in ids} for row in even(wins=0.7)]
-    found = difference(rows, "new", "old")
+    found = ty.compare("new", "old", battles=rows)
     assert found.gate().verdict == "unknown"
     assert "--map prompt=COLUMN names it; --cluster none says" in found.sentence
-    assert difference(rows, "new", "old", cluster="none").gate().verdict == "better"
+    assert ty.compare("new", "old", battles=rows, cluster="none").gate().verdict == "better"
     named = [{**row, "Item-ID": f"i{i % 100}", "rater_id": f"r{i % 60}"} for i, row in enumerate(rows)]
-    found = difference(named, "new", "old")
+    found = ty.compare("new", "old", battles=named)
     assert "(--map prompt=Item-ID --map voter=rater_id names it;" in found.obstacles[0]
-    mapped = difference(named, "new", "old", map={"prompt": "Item-ID", "voter": "rater_id"})
+    mapped = ty.compare("new", "old", battles=named, map={"prompt": "Item-ID", "voter": "rater_id"})
     assert (mapped.obstacles, mapped.n_prompts, mapped.n_voters) == ((), 100, 60)
     assert mapped.gate().verdict == "better"
     written(tmp_path / "rows.jsonl", rows)
     assert within.run(tmp_path, "gate", "new", "old", "--in", "rows.jsonl").returncode == 3
     assert within.run(tmp_path, "gate", "new", "old", "--in", "rows.jsonl", "--cluster", "none").returncode == 0
-    assert plan_from_battles(rows, "new", "old").pilot.obstacles == difference(rows, "new", "old").obstacles
+    assert plan_from_battles(rows, "new", "old").pilot.obstacles == ty.compare("new", "old", battles=rows).obstacles
 
 
 def test_a_win_rate_lies_in_its_own_interval() -> None:
@@ -136,7 +137,7 @@ def test_a_win_rate_lies_in_its_own_interval() -> None:
             row["winner"] = "tie" if rng.random() < 0.2 else row["winner"]
         for options in ({}, {"control": ["len"]}, {"slot": True}, {"control": ["len"], "slot": False}):
             try:
-                found = difference(rows, "new", "old", cluster="none", **options)
+                found = ty.compare("new", "old", battles=rows, cluster="none", **options)
             except TiltyardError:  # a world without an answer
                 continue
             direct = found.direct.estimate
@@ -162,7 +163,7 @@ def test_what_style_takes_from_a_win_rate_is_not_in_it() -> None:
         if rng.random() < 0.3:  # lengths that are the other way round tell length from model
             row["len_a"], row["len_b"] = row["len_b"], row["len_a"]
             row["winner"] = "model_a" if (rng.random() < 0.8) == (not new_first) else "model_b"
-    found = difference(rows, "new", "old", control=["len"])
+    found = ty.compare("new", "old", battles=rows, control=["len"])
     assert found.direct.share > 0.58
     assert found.direct.estimate.win_rate == pytest.approx(0.5, abs=0.09)
     assert found.to_dict()["direct"]["share"] == found.direct.share
@@ -173,15 +174,15 @@ def test_a_part_of_one_battle_ends_at_nought_or_one() -> None:
     for i, row in enumerate(rows):
         row["category"] = "rare" if i == 0 else "usual"
     for found in (
-        difference(rows, "new", "old"),
-        difference(rows, "new", "old", level=0.999999),
-        difference([{**row, "weight": 1e-6 if i % 2 else 1e9} for i, row in enumerate(rows)], "new", "old"),
+        ty.compare("new", "old", battles=rows),
+        ty.compare("new", "old", battles=rows, level=0.999999),
+        ty.compare("new", "old", battles=[{**row, "weight": 1e-6 if i % 2 else 1e9} for i, row in enumerate(rows)]),
     ):
         for part in found.parts:
             if part.estimate is not None and part.estimate.win_rate_low is not None:
                 assert 0.0 <= part.estimate.win_rate_low <= part.estimate.win_rate_high <= 1.0
         assert str(found)
-    assert difference(rows, "new", "old", by=["category"]).gate(by="category").verdict == "unknown"
+    assert ty.compare("new", "old", battles=rows, by=["category"]).gate(by="category").verdict == "unknown"
     huge = Contrast(0.0, 1e9, 0.0, 5.0, True, 35.0)
     assert huge.ends(0.95)[1] > 123_000
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tiltyard as ty
 import within
 from sizes import size
 from tiltyard.battles.reading import read_battles
@@ -17,7 +18,7 @@ from tiltyard.battles.table import BattleTable, Codes, concat, merge_equal
 from tiltyard.battles.writing import write_battles
 from tiltyard.boards import BradleyTerry, rate
 from tiltyard.boards.preparation import settle_sides, with_sides
-from tiltyard.decisions import compare_runs, difference, plan_from_battles, plan_top
+from tiltyard.decisions import plan_from_battles, plan_top
 from tiltyard.decisions.two_models import compare_in
 from tiltyard.ratings import POINTS_PER_LOGIT
 
@@ -144,7 +145,7 @@ def test_rows_whose_winner_is_written_first_have_no_side(tmp_path: Path):
             for _ in range(200)]  # fmt: skip
     table = read_battles(rows)
     assert not with_sides(table).any()
-    assert difference(rows, "new", "old", cluster="none").gate().verdict == "better"
+    assert ty.compare("new", "old", battles=rows, cluster="none").gate().verdict == "better"
     write_battles(tmp_path / "converted.jsonl", table)
     again = read_battles(tmp_path / "converted.jsonl")
     assert json.loads((tmp_path / "converted.jsonl").read_text().splitlines()[0])["winner_first"] is True
@@ -202,13 +203,13 @@ def test_runs_in_which_an_entrant_changed_sides_are_compared_without_the_side():
     def run(first: float) -> BattleTable:
         return votes(rng, 4000, first=first)
 
-    steady = compare_runs(run(0.9), run(0.9), unchanged=["old"], cluster="none")["new"]
+    steady = ty.compare(run(0.9), run(0.9), unchanged=["old"], cluster="none")["new"]
     assert steady.obstacles == ()
     assert not any("first side" in remark for remark in steady.remarks)
-    moved = compare_runs(run(0.9), run(0.1), unchanged=["old"], cluster="none")["new"]
+    moved = ty.compare(run(0.9), run(0.1), unchanged=["old"], cluster="none")["new"]
     assert any("the first side wins 5" in remark for remark in moved.remarks)
     assert moved.gate(margin=0.0).verdict == "unknown"
-    stuck = compare_runs(run(1.0), run(0.0), unchanged=["old"], cluster="none")["new"]
+    stuck = ty.compare(run(1.0), run(0.0), unchanged=["old"], cluster="none")["new"]
     assert stuck.obstacles[0].startswith("new was shown first in 100 % of its battles now and in 0 % then")
 
 
@@ -245,7 +246,7 @@ NOTE = "columns A and B are taken for labels"
 
 def test_columns_that_say_nothing_of_sides_are_labels_at_every_door():
     rows = labelled()
-    board, found = rate(rows), difference(rows, "new", "old")
+    board, found = rate(rows), ty.compare("new", "old", battles=rows)
     plan, top = plan_from_battles(rows, "new", "old"), plan_top(rows, 1)
     for remarks in (board.remarks, found.remarks, plan.remarks, top.remarks):
         (note,) = [remark for remark in remarks if remark.startswith(NOTE)]
@@ -254,14 +255,14 @@ def test_columns_that_say_nothing_of_sides_are_labels_at_every_door():
     assert found.obstacles == plan.pilot.obstacles == ()
     assert found.gate().verdict == "better"
     assert top.pairs[0].apart_now
-    assert found.difference == pytest.approx(difference(rows, "new", "old", slot=False).difference)
+    assert found.difference == pytest.approx(ty.compare("new", "old", battles=rows, slot=False).difference)
 
 
 def test_sides_that_a_file_records_hide_a_model_that_always_has_the_first_one_at_every_door():
     for rows, options in (([{**row, "one_order": True, "source": "human"} for row in labelled()], {}),
                           (labelled(), {"slot": True})):  # fmt: skip
         found, plan, top = (
-            difference(rows, "new", "old", **options),
+            ty.compare("new", "old", battles=rows, **options),
             plan_from_battles(rows, "new", "old", **options),
             plan_top(rows, 1, **options),
         )
@@ -279,7 +280,7 @@ def test_sides_that_a_file_records_hide_a_model_that_always_has_the_first_one_at
     said = [{**row, "one_order": True, "source": "human"} for row in labelled()]
     (note,) = [one for one in rate(said).remarks if one.startswith("sides:")]
     assert note.endswith("only battles that show it on the other side would tell the two apart")
-    assert difference(said, "new", "old", slot=False).gate().verdict == "better"
+    assert ty.compare("new", "old", battles=said, slot=False).gate().verdict == "better"
 
 
 def test_the_slot_is_advised_only_where_it_can_be_fitted():
@@ -294,7 +295,7 @@ def test_the_slot_is_advised_only_where_it_can_be_fitted():
 
 
 def test_a_plain_file_of_a_judge_says_that_its_columns_are_taken_for_labels():
-    found = difference(labelled(), "new", "old", default_source="llm-judge")
+    found = ty.compare("new", "old", battles=labelled(), default_source="llm-judge")
     (note,) = [one for one in found.remarks if one.startswith(NOTE)]
     assert note.endswith("a column one_order that is true says so")
     assert any(one.startswith(NOTE) for one in rate(labelled(), default_source="llm-judge").remarks)
@@ -314,8 +315,8 @@ def test_sides_of_a_coin_are_not_taken_for_labels_and_no_part_is_looked_at_anew(
 
 def test_an_obstacle_of_sides_stands_before_the_few_voters_for_whom_an_interval_is():
     rows = [{**row, "voter": "u", "one_order": True, "source": "human"} for row in labelled()]
-    found = difference(rows, "new", "old")
+    found = ty.compare("new", "old", battles=rows)
     assert found.only_for is not None
     assert found.sentence.startswith("cannot tell new from old: new was shown first in 100 % of its battles")
-    one = difference([{**row, "voter": "u"} for row in labelled()], "new", "old")
+    one = ty.compare("new", "old", battles=[{**row, "voter": "u"} for row in labelled()])
     assert one.sentence.startswith("for this one voter, new is better than old")

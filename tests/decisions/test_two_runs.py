@@ -16,7 +16,6 @@ from tests.sizes import size
 import tiltyard as ty
 from oracles.simulation import table_of
 from tiltyard.battles.table import BattleTable
-from tiltyard.decisions.two_boards import compare_ratings
 from tiltyard.errors import OptionError
 
 NAMES = ("base", "mid", "top", "x")
@@ -71,8 +70,8 @@ def runs_as_tables(seed: int, prompts: int = 40) -> tuple[BattleTable, BattleTab
 
 def test_the_change_is_covered_and_its_error_is_the_spread_of_the_estimates():
     n = size(25, soak=600)
-    truth = ty.compare_runs(*runs_as_tables(99, prompts=size(3000, soak=8000)))["m00"].difference
-    found = [ty.compare_runs(*runs_as_tables(seed))["m00"] for seed in range(n)]
+    truth = ty.compare(*runs_as_tables(99, prompts=size(3000, soak=8000)))["m00"].difference
+    found = [ty.compare(*runs_as_tables(seed))["m00"] for seed in range(n)]
     covered = np.mean([d.low <= truth <= d.high for d in found])
     assert covered >= 0.95 - 3.5 * math.sqrt(0.95 * 0.05 / n)
     spread, said = np.std([d.difference for d in found]), np.mean([d.contrast.error for d in found])
@@ -82,16 +81,16 @@ def test_the_change_is_covered_and_its_error_is_the_spread_of_the_estimates():
 def test_pairing_by_prompt_takes_away_what_both_runs_share():
     """Prompts with strong tastes: without knowing that they are the same prompts, the error is much larger."""
     new, old = two_runs(1, prompts=60, taste=2.5)
-    paired = ty.compare_runs(new, old)["x"].contrast.error
+    paired = ty.compare(new, old)["x"].contrast.error
     other = [{**row, "question_id": f"other {row['question_id']}"} for row in old]
-    apart = ty.compare_runs(new, other)
+    apart = ty.compare(new, other)
     assert paired < 0.85 * apart["x"].contrast.error
     assert any("share no prompt" in note for note in apart.notes)
 
 
 def test_a_run_against_itself_moved_nothing():
     new, _ = two_runs(2)
-    same = ty.compare_runs(new, new)
+    same = ty.compare(new, new)
     assert all(change.difference.difference == 0.0 for change in same.changes)
     assert not any(change.beyond_noise for change in same.changes)
     assert same.sentence.startswith("no entrant of 4 moved by more than noise")
@@ -104,7 +103,7 @@ def test_folders_know_whose_answers_changed_and_measure_from_the_others(tmp_path
     same = {"base": "1", "mid": "2", "top": "3"}
     new = folder(tmp_path / "today", new_rows, {**same, "x": "new"})
     old = folder(tmp_path / "last week", old_rows, {**same, "x": "old"})
-    found = ty.compare_runs(new, old)
+    found = ty.compare(new, old)
     assert found.zero == ("base", "mid", "top")
     changed = {change.entrant: change.answers_changed for change in found.changes}
     assert changed == {**dict.fromkeys(same, False), "x": True}
@@ -130,7 +129,7 @@ def test_the_worst_prompts_are_those_where_it_fell_most(tmp_path):
     for row in old:
         if row["question_id"] == "q7" and "x" in (row["model_a"], row["model_b"]):
             row["winner"] = "model_a" if row["model_a"] == "x" else "model_b"
-    one = {prompt.prompt: prompt for prompt in ty.compare_runs(new, old)["x"].prompts}["q7"]
+    one = {prompt.prompt: prompt for prompt in ty.compare(new, old)["x"].prompts}["q7"]
     assert (one.new_score, one.old_score, one.change) == (0.0, 1.0, -1.0)
 
 
@@ -145,29 +144,29 @@ def test_another_judge_or_rubric_is_refused_unless_anyway(tmp_path, change, said
     new_rows, old_rows = two_runs(5, prompts=10)
     new, old = folder(tmp_path / "a", new_rows, {}, **change), folder(tmp_path / "b", old_rows, {})
     with pytest.raises(OptionError, match=said):
-        ty.compare_runs(new, old)
-    assert any(said in note for note in ty.compare_runs(new, old, anyway=True).notes)
+        ty.compare(new, old)
+    assert any(said in note for note in ty.compare(new, old, anyway=True).notes)
 
 
 def test_battle_files_of_other_judges_are_noticed_by_their_column():
     new, old = two_runs(6, prompts=10)
     with pytest.raises(OptionError, match=r"another judge: k \(new\), j \(old\)"):
-        ty.compare_runs([{**row, "judge_model": "k"} for row in new], old)
+        ty.compare([{**row, "judge_model": "k"} for row in new], old)
 
 
 def test_a_judge_against_people_is_refused_and_an_unknown_judge_is_mentioned():
     new, old = two_runs(12, prompts=10)
     votes = [{**row, "source": "human", "judge_model": None} for row in old]
     with pytest.raises(OptionError, match=r"decided by llm-judge \(new\), human \(old\)"):
-        ty.compare_runs(new, votes)
-    unnamed = ty.compare_runs(new, [{**row, "judge_model": None} for row in old])
+        ty.compare(new, votes)
+    unnamed = ty.compare(new, [{**row, "judge_model": None} for row in old])
     assert any("the judge of the old run is not known" in note for note in unnamed.notes)
 
 
 def test_only_what_both_runs_have_is_compared():
     new, old = two_runs(7, prompts=20)
     more = [battle("x", "newcomer", "model_a", f"q{i}", judge_model="j") for i in range(20)]
-    found = ty.compare_runs([*new, *more], [row for row in old if row["question_id"] != "q3"])
+    found = ty.compare([*new, *more], [row for row in old if row["question_id"] != "q3"])
     assert [change.entrant for change in found.changes] == sorted(
         NAMES, key=lambda name: next(c.rank_new for c in found.changes if c.entrant == name)
     )
@@ -175,7 +174,7 @@ def test_only_what_both_runs_have_is_compared():
     assert any("only in the new run: newcomer" in note for note in found.notes)
     assert any("19 prompts are in both runs; 1 that" in note for note in found.notes)
     with pytest.raises(OptionError, match="too few entrants"):
-        ty.compare_runs(new, [battle("x", "stranger", "model_a", "q1", judge_model="j")])
+        ty.compare(new, [battle("x", "stranger", "model_a", "q1", judge_model="j")])
 
 
 def test_two_ways_of_clusters_are_never_narrower_than_one():
@@ -184,31 +183,31 @@ def test_two_ways_of_clusters_are_never_narrower_than_one():
         [{**row, "voter": f"v{rng.integers(12)}", "source": "human", "judge_model": None} for row in rows]
         for rows in two_runs(8, prompts=60)
     )
-    both = ty.compare_runs(new, old)["x"].contrast
+    both = ty.compare(new, old)["x"].contrast
     for one in ("prompt", "voter"):
-        assert both.variance >= ty.compare_runs(new, old, cluster=one)["x"].contrast.variance * (1 - 1e-9)
+        assert both.variance >= ty.compare(new, old, cluster=one)["x"].contrast.variance * (1 - 1e-9)
 
 
 def test_which_entrant_a_gate_is_about_has_to_be_said_where_it_is_not_known():
     with pytest.raises(OptionError, match=r"which entrant is meant\? Say it with model=\.\.\.: one of"):
-        _ = ty.compare_runs(*two_runs(9, prompts=10)).subject
+        _ = ty.compare(*two_runs(9, prompts=10)).subject
 
 
 def test_who_is_unchanged_can_be_said():
     new, old = two_runs(11, prompts=80, gap=1.5)
-    found = ty.compare_runs(new, old, unchanged=["base", "mid", "top"])
+    found = ty.compare(new, old, unchanged=["base", "mid", "top"])
     assert found.zero == ("base", "mid", "top")
     assert found.subject is found["x"]
-    assert found["x"].difference > ty.compare_runs(new, old)["x"].difference
+    assert found["x"].difference > ty.compare(new, old)["x"].difference
     with pytest.raises(OptionError, match="'z' is not in both runs: they share base, mid, top, x"):
-        ty.compare_runs(new, old, unchanged=["z"])
+        ty.compare(new, old, unchanged=["z"])
 
 
 def test_two_boards_are_compared_as_independent():
     new, old = two_runs(10, prompts=60, gap=2.0)
     boards = [ty.EloReport.of(ty.rate(rows)) for rows in (new, old)]
-    found = compare_ratings(*boards)
-    paired = ty.compare_runs(new, old)
+    found = ty.compare(*boards)
+    paired = ty.compare(new, old)
     assert found["x"].difference == pytest.approx(paired["x"].difference)
     assert found["x"].contrast.error > paired["x"].contrast.error
     assert "independent" in found.notes[0]
@@ -219,13 +218,13 @@ def test_boards_of_other_methods_are_not_compared():
     rows, _ = two_runs(13, prompts=10)
     boards = {name: ty.EloReport.of(ty.rate(rows, method=name)) for name in ("bt", "glicko2", "winrate")}
     with pytest.raises(OptionError, match=r"different methods: glicko2 \(new\), bt \(old\)"):
-        compare_ratings(boards["glicko2"], boards["bt"])
+        ty.compare(boards["glicko2"], boards["bt"])
     with pytest.raises(OptionError, match="win rates are not ratings"):
-        compare_ratings(boards["winrate"], boards["winrate"])
+        ty.compare(boards["winrate"], boards["winrate"])
 
 
 def test_a_board_on_peoples_scale_is_not_compared_with_a_judges():
     judge = ty.EloReport.of(ty.rate([battle("a", "b", winner, "q") for winner in ("model_a", "model_b", "tie")]))
     people = replace(judge, details={**judge.details, "people": {"labels": 20}})
     with pytest.raises(OptionError, match="on people's scale"):
-        compare_ratings(people, judge)
+        ty.compare(people, judge)

@@ -39,7 +39,7 @@ def duel(n: int = 130) -> list[dict[str, Any]]:
 @pytest.fixture(scope="session")
 def judged_page(run_folder: Path) -> str:
     table = ty.read_battles(run_folder / "battles.jsonl")
-    return comparison_page(ty.difference(table, NEW, OLD), table, run=read_run(run_folder))
+    return comparison_page(ty.compare(NEW, OLD, battles=table), table, run=read_run(run_folder))
 
 
 @pytest.fixture(scope="session")
@@ -47,13 +47,13 @@ def duel_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     table = ty.read_battles(duel())
     path = tmp_path_factory.mktemp("duel") / "compare.html"
     texts = {f"q{i}": f"Question number {i}" for i in range(130)} | {"q5": "A long one. " * 40 + "The end."}
-    path.write_text(comparison_page(ty.difference(table, "v2", "v1"), table, texts=texts), encoding="utf-8")
+    path.write_text(comparison_page(ty.compare("v2", "v1", battles=table), table, texts=texts), encoding="utf-8")
     return path
 
 
 def page_of(battles: list[dict[str, Any]], new: str = "v2", old: str = "v1", **more: Any) -> Page:
     table = ty.read_battles(battles)
-    return read_page(comparison_page(ty.difference(table, new, old), table, **more))
+    return read_page(comparison_page(ty.compare(new, old, battles=table), table, **more))
 
 
 def cell(page: Page, prompt: str, place: int) -> str:
@@ -89,7 +89,7 @@ def test_soft_outcomes_and_weights_count_as_they_are() -> None:
 
 def test_the_sentence_comes_first_and_both_estimates_follow() -> None:
     table = ty.read_battles(duel())
-    found = ty.difference(table, "v2", "v1")
+    found = ty.compare("v2", "v1", battles=table)
     page = read_page(comparison_page(found, table))
     assert page.root.one("p", "lead").text.lower() == found.sentence.lower()
     numbers = rows(page["numbers"])
@@ -175,7 +175,7 @@ def test_what_does_not_fit_is_left_out_and_said(run_folder: Path, monkeypatch: p
     monkeypatch.setattr(comparison, "OTHERS", 1)
     monkeypatch.setattr(comparison, "MOST_CELLS", 100)
     table = ty.read_battles(run_folder / "battles.jsonl")
-    found = ty.difference(table, NEW, OLD)
+    found = ty.compare(NEW, OLD, battles=table)
     page = read_page(comparison_page(found, table, run=read_run(run_folder)))
     views = page["views"].all("article")
     assert 0 < len(views) < 30

@@ -11,7 +11,7 @@ from run_folders import ENTRANTS, SCRIPT, make_run
 from tests.browsers import Tab
 
 import tiltyard as ty
-from tiltyard.decisions import RunComparison, compare_runs
+from tiltyard.decisions import RunComparison
 from tiltyard.report import comparison, read_run
 from tiltyard.report.comparison import comparison_page, run_behind, runs_page
 
@@ -24,7 +24,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.fixture(scope="module")
 def found(folders: tuple[Path, Path]) -> RunComparison:
-    return compare_runs(*folders)
+    return ty.compare(*folders)
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_what_models_wrote_is_text(page: Page) -> None:
 
 
 def test_without_run_folders_the_grid_has_no_answers(folders: tuple[Path, Path]) -> None:
-    found = compare_runs(*(folder / "battles.jsonl" for folder in folders))
+    found = ty.compare(*(folder / "battles.jsonl" for folder in folders))
     page = read_page(runs_page(found))
     assert not page["views"].children
     assert len(page["prompts"].one("tbody").all("tr")) == 12
@@ -119,6 +119,6 @@ def test_a_placement_has_answers_behind_its_battles_too(tmp_path: Path) -> None:
     run = run_behind(folder)
     new, old = run.battles[0].entrants
     table = ty.read_battles(folder / "battles.jsonl")
-    page = read_page(comparison_page(ty.difference(table, new, old), table, run=run))
+    page = read_page(comparison_page(ty.compare(new, old, battles=table), table, run=run))
     assert page["views"].all("article")
     assert all(link[1:] in page.ids for link in page.links)

@@ -50,7 +50,7 @@ def test_exports_give_scores_by_model_and_prompt(tool: str) -> None:
     (table,) = read_scores(files)
     assert table.metric.lower() == "exact"
     assert sorted(table.prompts) == [f"What is {n}+{n}?" for n in range(6)]
-    answer = ty.difference(files, "v2", "v1")
+    answer = ty.compare("v2", "v1", battles=files)
     assert (answer.difference, answer.scores.old_mean) == pytest.approx((1 / 3, 4 / 6))
 
 
@@ -128,7 +128,7 @@ def test_a_reader_plugs_in_by_name(tmp_path: Path) -> None:
     for name, last in (("v2", 3), ("v1", 1)):
         (tmp_path / f"{name}.json").write_text(f"a 1\nb {last}\n")
     files = [tmp_path / "v2.json", tmp_path / "v1.json"]
-    assert ty.difference(files, "v2", "v1", format="mine").difference == pytest.approx(1.0)
+    assert ty.compare("v2", "v1", battles=files, format="mine").difference == pytest.approx(1.0)
     assert len(ty.read_battles(files, format="mine")) == 2
     assert check_log_reader(log_readers.log_reader("mine"), files[0])
     for name, said in (("broken", "cannot be loaded"), ("wrong", "is no LogReader")):

@@ -156,7 +156,7 @@ def test_missing_answers_leave_out_their_prompts_and_say_whose(
     assert {row["question_id"] for row in rows if row["score"] is not None} == {"p1", "p2"}
     lacking = [(row["model"], row["question_id"]) for row in rows if row["score"] is None]
     assert lacking == [("crane", "p3"), ("crane", "p4")], "so that they count against it"
-    found = ty.difference(tmp_path / "run" / "scores.jsonl", "crane", "otter", score=["calibration"])
+    found = ty.compare("crane", "otter", battles=tmp_path / "run" / "scores.jsonl", score=["calibration"])
     assert found.to_dict()["missing"]["by_model"] == {"crane": 2, "otter": 2}
     assert "2 of 4 prompts lack a score" in found.sentence
 

@@ -1,10 +1,11 @@
 """Leaderboards: battles in, rated models out, with how each number was computed."""
 
 from tiltyard.boards import charts as charts
+from tiltyard.boards import comparison as comparison
 from tiltyard.boards import text as text
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.building import WinRate
-from tiltyard.boards.comparison import BoardComparison, compare_boards
+from tiltyard.boards.comparison import BoardComparison, BoardsByValue
 from tiltyard.boards.leaderboard import EloReport, Leaderboard, RatingEntry
 from tiltyard.boards.rating import METHODS, make_estimator, rate, rate_by
 from tiltyard.boards.selection import Selection
@@ -14,6 +15,7 @@ from tiltyard.options import InputOptions
 __all__ = [
     "METHODS",
     "BoardComparison",
+    "BoardsByValue",
     "BradleyTerry",
     "Elo",
     "EloReport",
@@ -24,7 +26,6 @@ __all__ = [
     "RatingEntry",
     "Selection",
     "WinRate",
-    "compare_boards",
     "make_estimator",
     "rate",
     "rate_by",

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,10 @@ from tiltyard.files import json_text, write_text
 from tiltyard.options import check_choice
 from tiltyard.ratings.glicko2 import expected_score
 from tiltyard.ratings.tie_models import HALF, TIE_MODELS
-from tiltyard.types import Comparable
+from tiltyard.types import Result
+
+if TYPE_CHECKING:
+    from tiltyard.boards import BoardComparison
 
 Floats = NDArray[np.float64]
 
@@ -73,8 +76,30 @@ class RatingEntry:
         return {**row, **self.extra, **({} if self.note is None else {"note": self.note})}
 
 
+class RankedModels:
+    """A board, or its ratings file: models by rank, and how they moved since an earlier one."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[RatingEntry]:
+        raise NotImplementedError
+
+    @property
+    def by_model(self) -> dict[str, float]:
+        """Each model's rating, best first."""
+        return {entry.model: entry.rating for entry in sorted(self, key=lambda entry: entry.rank)}
+
+    def changes_since(self, earlier: RankedModels) -> BoardComparison:
+        """How the order differs from that of an earlier board, or ratings file; changes are in the order of this one.
+
+        Parameters:
+            earlier: The board, or ratings file, to compare with.
+        """
+        return boards.comparison.compare_boards(earlier, self)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Leaderboard(Comparable):
+class Leaderboard(RankedModels, Result):
     """Rated models, best first.
 
     Parameters:
@@ -109,8 +134,9 @@ class Leaderboard(Comparable):
                 return entry
         raise KeyError(model)
 
-    def __str__(self) -> str:
-        return boards.text.as_table(self)
+    def render(self, format: str = "table") -> str:
+        """The board as `table`, `json`, `csv`, `md` or `latex`."""
+        return boards.text.render(self, format)
 
     def __repr__(self) -> str:
         return f"<Leaderboard: {len(self)} models by {self.settings.get('method')}, {self.n_battles:,.0f} battles>"
@@ -229,7 +255,7 @@ class Leaderboard(Comparable):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EloReport:
+class EloReport(RankedModels):
     """What a ratings file holds: which arena, which model under test, which judge, and the ratings.
 
     Unknown fields are kept, so files of a later version load here.
@@ -251,6 +277,9 @@ class EloReport:
     seed: int = 0
     ratings: tuple[RatingEntry, ...]
     details: dict[str, Any] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[RatingEntry]:
+        return iter(self.ratings)
 
     @classmethod
     def of(

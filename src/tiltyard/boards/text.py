@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from operator import attrgetter
 from typing import Any
 
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
+from tiltyard.options import check_choice
 from tiltyard.pages.tables import Cell, Kind, Table, TableColumn, markdown_text
 
 METHOD_NAMES = {
@@ -24,6 +25,7 @@ TIE_NAMES = {
     "drop": "ties left out",
 }
 CLUSTER_NAMES = {"question_id": "prompt"}
+FORMATS = ("table", "json", "csv", "md", "latex")
 STRIP_WIDTH = 25
 MARKS = "†‡§¶"
 
@@ -64,6 +66,14 @@ def interval_name(board: Leaderboard) -> str:
     return f"{level} {name[interval['kind']]} {unit}"
 
 
+def render(board: Leaderboard, format: str) -> str:
+    """The board as `table`, `json`, `csv`, `md` or `latex`."""
+    check_choice("format", format, FORMATS)
+    if format == "json":
+        return board.to_json()
+    return {"table": as_table, "csv": as_csv, "md": as_markdown, "latex": as_latex}[format](board)
+
+
 def as_table(board: Leaderboard, *, strip: bool = True) -> str:
     """The table for people: rank interval, rating, interval, a picture of it, battles, and what they were."""
     lines = board_table(board, strip=strip).text()
@@ -91,7 +101,7 @@ def as_csv(board: Leaderboard) -> str:
     return Table.of_records(entry.to_dict() for entry in board).csv()
 
 
-def boards_as_csv(column: str, boards: dict[str, Leaderboard]) -> str:
+def boards_as_csv(column: str, boards: Mapping[str, Leaderboard]) -> str:
     """Several boards in one CSV, told apart by the value of a column."""
     return Table.of_records(
         {column: value, **entry.to_dict()} for value, board in boards.items() for entry in board

@@ -73,7 +73,7 @@ COMMANDS = {
     "init": "init.init_command",
     "rate": "rate.rate_command",
     "compare": "compare.compare_command",
-    "gate": "compare.gate_command",
+    "gate": "gate.gate_command",
     "plan": "plan.plan_command",
     "battles": "battles.app",
     "generate": "tournament.generate_command",

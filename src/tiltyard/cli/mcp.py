@@ -16,21 +16,19 @@ from msgspec import UNSET, Meta, UnsetType
 
 from tiltyard import __version__
 from tiltyard.cli.output import note
-from tiltyard.errors import MissingExtra, OptionError, OptionValue, RunFolderError, TiltyardError
+from tiltyard.errors import MissingExtra, OptionError, RunFolderError, TiltyardError
 from tiltyard.options import (
     BattleOptions,
-    DifferenceOptions,
+    BoardOptions,
+    CompareOptions,
+    GateOptions,
     Option,
-    RateOptions,
-    RunsOptions,
-    ScoreBoardOptions,
+    PlanOptions,
     options_of,
 )
 
 if TYPE_CHECKING:
     from mcp.server import Server
-
-    from tiltyard.decisions import Difference, RunComparison
 
 
 MOST_ENTRIES = 20_000
@@ -72,6 +70,8 @@ class FileRoot(msgspec.Struct, frozen=True):
             raise OptionError(f"{name} cannot be opened below the root. Check the name.") from None
         if not real.is_relative_to(self.folder):
             raise self._outside(name)
+        if (real / "review.json").exists():
+            raise OptionError(f"{name} is a review: export it (`tiltyard review export`), and name the file.")
         if real.is_dir():
             self._refuse_ways_out(real, name)
         elif not real.is_file():
@@ -103,19 +103,15 @@ class FileRoot(msgspec.Struct, frozen=True):
 
 
 SHOWN_MODELS, SHOWN_PROMPTS = 20, 5
-
-Battles = Annotated[
-    list[str],
-    Meta(min_length=1, description="Battle files (JSONL, CSV, TSV, Parquet, or logs of other tools) or run folders."),
-]
-Share = Annotated[float, Meta(gt=0, lt=1)]
 Name = Annotated[str, Meta(min_length=1)]
+Files = Annotated[list[str], Meta(min_length=1)]
+BATTLES = "Battle files (JSONL, CSV, TSV, Parquet, or logs of other tools) or run folders."
 
 
 class RateArguments(msgspec.Struct, kw_only=True):
     """A leaderboard from battles."""
 
-    battles: Battles
+    battles: Annotated[Files, Meta(description=BATTLES)]
     top: Annotated[int, Meta(ge=1, description="How many models to answer with, best first.")] = SHOWN_MODELS
 
 
@@ -124,7 +120,6 @@ class TwoArguments(msgspec.Struct, kw_only=True):
 
     new: Annotated[Name, Meta(description="The new model (with `battles`); else the new run folder or ratings file.")]
     old: Annotated[Name, Meta(description="The model it is compared with; else the old run folder or ratings file.")]
-    battles: Annotated[Battles | None, Meta(description="Where the two models met; leave it out for two runs.")] = None
 
 
 class CompareArguments(TwoArguments, kw_only=True):
@@ -133,43 +128,11 @@ class CompareArguments(TwoArguments, kw_only=True):
     prompts: Annotated[int, Meta(ge=0, description="How many prompts to list of each kind.")] = SHOWN_PROMPTS
 
 
-class GateArguments(TwoArguments, kw_only=True):
-    """May the new one replace the old one."""
-
-    margin: Annotated[
-        float | str | None,
-        Meta(
-            description="By how much the new one may be worse: rating points (30 is about 54 : 46; the default), 2pp "
-            "of shares (the default), or a number in the unit of other scores, which have no default."
-        ),
-    ] = None
-    alpha: Annotated[float, Meta(gt=0, lt=0.5, description="Error rate.")] = 0.05
-    by: Annotated[str | None, Meta(description="Judge each value of this column too: one that is worse fails.")] = None
-    pool_dimensions: Annotated[
-        bool, Meta(description="One verdict on all dimensions together; otherwise each is judged, and must pass.")
-    ] = False
-
-
 class PlanArguments(msgspec.Struct, kw_only=True):
     """How much data a difference takes."""
 
-    battles: Annotated[
-        Battles | None, Meta(description="Battles of a pilot; without them it is planned from assumptions.")
-    ] = None
-    new: Annotated[str | None, Meta(description="The new model, in these battles.")] = None
-    old: Annotated[str | None, Meta(description="The model it is compared with.")] = None
-    top: Annotated[
-        Annotated[int, Meta(ge=1)] | None,
-        Meta(description="Instead of two models: separate this many at the top of the board."),
-    ] = None
-    differences: Annotated[list[float] | None, Meta(description="True differences in rating points.")] = None
-    margin: Annotated[
-        Annotated[float, Meta(ge=0)] | None,
-        Meta(description="Plan for a gate: to pass as not worse by more than this."),
-    ] = None
-    power: Annotated[Share, Meta(description="The chance of the wanted verdict.")] = 0.8
-    alpha: Annotated[Share, Meta(description="The error rate.")] = 0.05
-    people: Annotated[bool, Meta(description="People vote; no judge is asked. Only without battles.")] = False
+    new: Annotated[Name | None, Meta(description="The new model, in these battles.")] = None
+    old: Annotated[Name | None, Meta(description="The model it is compared with.")] = None
 
 
 class JudgeCheckArguments(msgspec.Struct, kw_only=True):
@@ -194,21 +157,19 @@ class RunStatusArguments(msgspec.Struct, kw_only=True):
     ] = None
 
 
-def rate_tool(root: FileRoot, asked: RateArguments, given: dict[str, Any]) -> ToolAnswer:
+def rate_tool(_root: FileRoot, asked: RateArguments, given: dict[str, Any]) -> ToolAnswer:
     """A leaderboard."""
-    from tiltyard.boards import EloReport, rate
+    from tiltyard.boards import EloReport, Leaderboard
     from tiltyard.boards.text import as_table, headline
-    from tiltyard.cli.scores import are_scores, boards_of_files
+    from tiltyard.decisions import ScoreBoard
+    from tiltyard.verbs.rate import rate
 
-    files = root.files(asked.battles)
-    if are_scores(files, given):
-        means = boards_of_files(files, given)
+    files = given.pop("battles")
+    board = rate(files, **given)
+    if not isinstance(board, Leaderboard):
+        means = [board] if isinstance(board, ScoreBoard) else list(board.metrics.values())
         text = "\n\n".join(str(replace(one, entries=one.entries[: asked.top])) for one in means)
         return ToolAnswer(text, {"metrics": [one.to_dict() for one in means]})
-    for name in ("score", "bounds", "missing"):
-        if name in given:
-            raise OptionError(OptionValue(name, None), " is about scores, and these are battles: leave it out.")
-    board = rate(files, **given)
     shown = replace(board, entries=board.entries[: asked.top])
     more = len(board) - len(shown)
     lines = [headline(board), *as_table(shown, strip=False).splitlines()[1:]]
@@ -218,57 +179,29 @@ def rate_tool(root: FileRoot, asked: RateArguments, given: dict[str, Any]) -> To
 
 def compare_tool(root: FileRoot, asked: CompareArguments, given: dict[str, Any]) -> ToolAnswer:
     """The difference of two models or runs."""
-    from tiltyard.cli.compare import answer_text
+    from tiltyard.verbs.compare import compare
 
-    answer = _difference(root, asked, given)
-    text = answer.sentence if asked.prompts == 0 else answer_text(answer, "table", asked.prompts)
+    answer = compare(*_two(root, asked, given), **given)
+    text = answer.sentence if asked.prompts == 0 else answer.render("table", asked.prompts)
     return ToolAnswer(text, _fewer_prompts(answer.to_dict(), asked.prompts))
 
 
-def gate_tool(root: FileRoot, asked: GateArguments, given: dict[str, Any]) -> ToolAnswer:
+def gate_tool(root: FileRoot, asked: TwoArguments, given: dict[str, Any]) -> ToolAnswer:
     """The verdict of a gate."""
-    from tiltyard.cli.scores import score_answers
-    from tiltyard.decisions import RunComparison, judge_metrics
-    from tiltyard.decisions.gate_words import as_table
+    from tiltyard.verbs.gate import gate
 
-    options = {"level": 1.0 - asked.alpha, **given}
-    if asked.by is not None and asked.battles:
-        options["by"] = [asked.by]
-    scored = None
-    if asked.battles is not None:
-        scored = score_answers(asked.new, asked.old, tuple(root.files(asked.battles)), options)
-    if scored is None:
-        answer = _difference(root, asked, options)
-        scored = [answer.subject if isinstance(answer, RunComparison) else answer]
-    result = judge_metrics(
-        scored, margin=asked.margin, alpha=asked.alpha, by=asked.by, pool_dimensions=asked.pool_dimensions
-    )
-    return ToolAnswer(as_table(result), _fewer_prompts(result.to_dict(), SHOWN_PROMPTS))
+    result = gate(*_two(root, asked, given), **given)
+    return ToolAnswer(result.render(), _fewer_prompts(result.to_dict(), SHOWN_PROMPTS))
 
 
-def plan_tool(root: FileRoot, asked: PlanArguments, given: dict[str, Any]) -> ToolAnswer:
+def plan_tool(_root: FileRoot, asked: PlanArguments, given: dict[str, Any]) -> ToolAnswer:
     """How much data it takes."""
-    from tiltyard.decisions import Assumptions, Goal, plan_difference, plan_from_battles, plan_top
+    from tiltyard.verbs.plan import plan
 
-    goal = Goal(power=asked.power, alpha=asked.alpha, margin=asked.margin)
-    if asked.battles is None:
-        if given or asked.new or asked.old or asked.top:
-            raise OptionError("new, old, top and how battles are read need `battles`: name the files of a pilot.")
-        assumed = Assumptions(flips=0.0) if asked.people else Assumptions()
-        plan: Any = plan_difference(assumed, goal=goal, differences=asked.differences, people=asked.people)
-        return ToolAnswer(str(plan), plan.to_dict())
-    if asked.people:
-        raise OptionError("people is for a plan without battles: these say who decided. Leave one of them out.")
-    files = root.files(asked.battles)
-    if asked.top is not None:
-        if asked.new or asked.old or asked.differences:
-            raise OptionError("top is about the whole board: leave out new, old and differences.")
-        plan = plan_top(files, asked.top, goal=goal, **given)
-    elif asked.new and asked.old:
-        plan = plan_from_battles(files, asked.new, asked.old, goal=goal, differences=asked.differences, **given)
-    else:
-        raise OptionError("which two? Give new and old, or top for the whole board.")
-    return ToolAnswer(str(plan), plan.to_dict())
+    if "battles" not in given and (asked.new or asked.old):
+        raise OptionError("new and old need `battles`: name the files of a pilot.")
+    answer = plan(asked.new, asked.old, **given)
+    return ToolAnswer(answer.render(), answer.to_dict())
 
 
 def judge_check_tool(root: FileRoot, asked: JudgeCheckArguments, _given: dict[str, Any]) -> ToolAnswer:
@@ -356,17 +289,14 @@ def _status_lines(name: str, values: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _difference(root: FileRoot, asked: TwoArguments, given: dict[str, Any]) -> Difference | RunComparison:
-    """Two models of the same battles, two runs, or two ratings files."""
-    from tiltyard.cli.compare import two_models, two_runs
-
-    if asked.battles is not None:
-        return two_models(root.files(asked.battles), asked.new, asked.old, given)
+def _two(root: FileRoot, asked: TwoArguments, given: dict[str, Any]) -> list[str]:
+    """Two models of the same battles; else the paths of two runs, two files of scores, or two ratings files."""
+    if "battles" in given:
+        return [asked.new, asked.old]
     try:
-        new, old = root.files([asked.new, asked.old])
+        return root.files([asked.new, asked.old])
     except OptionError as error:
         raise OptionError(f"{error} To compare two models, say in `battles` where they met.") from None
-    return two_runs(new, old, given, (asked.new, asked.old))
 
 
 def _fewer_prompts(values: dict[str, Any], n: int) -> dict[str, Any]:
@@ -384,9 +314,9 @@ def _fewer_prompts(values: dict[str, Any], n: int) -> dict[str, Any]:
     return short
 
 
-def _offered(*structs: type, names: tuple[str, ...] = ()) -> dict[str, Option]:
+def _offered(struct: type, *names: str) -> dict[str, Option]:
     """Options of battles without `where`, which could read any file, and others by name."""
-    known = options_of(BattleOptions, *structs)
+    known = options_of(struct)
     return {name: known[name] for name in (*options_of(BattleOptions), *names) if name != "where"}
 
 
@@ -402,10 +332,10 @@ class ToolSpec(msgspec.Struct, frozen=True):
 
     def takes(self) -> type[msgspec.Struct]:
         """The arguments, with the library's options beside them."""
-        more = [
-            (option.name, Annotated[option.type | UnsetType, Meta(description=option.help.text + option.notes)], UNSET)
-            for option in self.options.values()
-        ]
+        more = []
+        for option in self.options.values():
+            kind, text = (Files, BATTLES) if option.name == "battles" else (option.type, option.help.text)
+            more.append((option.name, Annotated[kind | UnsetType, Meta(description=text + option.notes)], UNSET))
         name = self.arguments.__name__
         return msgspec.defstruct(name, more, bases=(self.arguments,), kw_only=True, forbid_unknown_fields=True)
 
@@ -421,9 +351,11 @@ class ToolSpec(msgspec.Struct, frozen=True):
             asked = msgspec.convert(arguments, self.takes())
         except msgspec.ValidationError as error:
             raise OptionError(f"{self.name}: {error}.") from None
-        values = {name: getattr(asked, name) for name in self.options}
+        values = {name: getattr(asked, name, None) for name in (*self.options, "battles")}
         given = {name: value for name, value in values.items() if value is not UNSET and value is not None}
         try:
+            if "battles" in given:
+                given["battles"] = root.files(given["battles"])
             return self.work(root, asked, given)
         except TiltyardError as error:
             raise OptionError(root.shown(str(error))) from None
@@ -434,6 +366,7 @@ class ToolSpec(msgspec.Struct, frozen=True):
             raise OptionError("this needs more memory than there is. Name fewer battles at once.") from None
 
 
+OF_TWO = ("battles", "anyway", "picked_from", "score", "bounds", "cluster", "slot")
 TOOLS = {
     spec.name: spec
     for spec in (
@@ -445,9 +378,8 @@ TOOLS = {
             RateArguments,
             rate_tool,
             _offered(
-                RateOptions,
-                ScoreBoardOptions,
-                names=("method", "ties", "control", "cluster", "level", "only_connected", "score", "bounds", "missing"),
+                BoardOptions,
+                *("method", "ties", "control", "cluster", "level", "only_connected", "score", "bounds", "missing"),
             ),
         ),
         ToolSpec(
@@ -457,22 +389,16 @@ TOOLS = {
             "prompts. Two models: give `battles`. Two run folders or ratings files: give their paths as new and old.",
             CompareArguments,
             compare_tool,
-            _offered(
-                DifferenceOptions,
-                RunsOptions,
-                names=("level", "anyway", "picked_from", "score", "bounds", "cluster", "slot"),
-            ),
+            _offered(CompareOptions, *OF_TWO, "level"),
         ),
         ToolSpec(
             "gate",
             "Gate a change",
             "May the new one replace the old one: `better`, `not_worse` (within the margin), `worse`, or `unknown` "
             "(more prompts are needed). Report `unknown` as such, never as a pass.",
-            GateArguments,
+            TwoArguments,
             gate_tool,
-            _offered(
-                DifferenceOptions, RunsOptions, names=("anyway", "picked_from", "score", "bounds", "cluster", "slot")
-            ),
+            _offered(GateOptions, *OF_TWO, "margin", "alpha", "by", "pool_dimensions"),
         ),
         ToolSpec(
             "plan",
@@ -481,7 +407,10 @@ TOOLS = {
             "of a pilot.",
             PlanArguments,
             plan_tool,
-            _offered(DifferenceOptions, names=("cluster", "slot")),
+            _offered(
+                PlanOptions,
+                *("battles", "cluster", "slot", "top", "differences", "margin", "power", "alpha", "people"),
+            ),
         ),
         ToolSpec(
             "judge_check",

@@ -134,7 +134,9 @@ def with_options(
 
     `daily` are those that `--help` shows, where they are not those of the structs.
     """
-    known = [option for name, option in options_of(*structs).items() if name not in leave_out]
+    known = [
+        option for name, option in options_of(*structs).items() if not option.help.in_memory and name not in leave_out
+    ]
     shown = {option.name for option in known if option.help.daily} if daily is None else set(daily)
     known.sort(key=lambda option: (GROUPS.index(option.help.group), option.name not in shown))
     options = {option.name: option for option in known}
@@ -171,7 +173,7 @@ def _parameter(option: Option, daily: bool) -> inspect.Parameter:
         words = tuple(one for one in option.choices if one is not None)
         accepted, shown["metavar"] = Literal[words], "|".join(words)
     elif kind in (Mapping, Sequence):
-        accepted = list[str]
+        accepted = list[int] if int in _parts(option.type) else list[str]
     if kind is not bool and not option.choices:
         names = {int: "N", float: "N", Path: "FILE"}
         shown["metavar"] = option.help.metavar or names.get(kind, "TEXT")
@@ -189,10 +191,14 @@ def _named(option: str) -> str:
 
 
 def _bare(kind: Any) -> Any:
-    """A type without None and without what it holds."""
-    parts = [part for part in get_args(kind) if part is not type(None)]
-    inner = parts[0] if get_origin(kind) in (Union, UnionType) and len(parts) == 1 else kind
+    """A type without None and without what it holds; of several, the first."""
+    inner = get_args(kind)[0] if get_origin(kind) in (Union, UnionType) else kind
     return get_origin(inner) or inner
+
+
+def _parts(kind: Any) -> tuple[Any, ...]:
+    """What a list holds."""
+    return get_args(get_args(kind)[0] if get_origin(kind) in (Union, UnionType) else kind)
 
 
 def _has_commas(option: Option) -> bool:
@@ -213,7 +219,7 @@ def _value(option: Option, word: Any) -> Any:
         return tuple(Path(one) for one in word)
     if kind is Sequence and _has_commas(option):
         parts = split_names(word)
-        numbers = float in get_args(next(part for part in get_args(option.type) if part is not type(None)))
+        numbers = float in _parts(option.type)
         return tuple(_number(part, option, ",".join(word)) for part in parts) if numbers else tuple(parts)
     return word
 

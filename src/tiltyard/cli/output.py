@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from tiltyard.errors import OptionError, OptionValue, TiltyardError
+from tiltyard.errors import Message, OptionError, OptionValue, TiltyardError
 from tiltyard.files import write_text
-from tiltyard.options import RateOptions, options_of
+from tiltyard.options import GateOptions, PlanOptions, RateOptions, options_of
 
 THE_ANSWER_IS_NO = 3
 """Exit code of a command that succeeded with a negative result."""
@@ -31,16 +31,13 @@ _SHOWN = {code: f"\\u{code:04x}" for code in _CONTROLS}
 BY_SUFFIX: dict[str, Format] = {".json": "json", ".csv": "csv", ".md": "md", ".tex": "latex", ".txt": "table"}
 
 
-def choose_format(asked: Format | None, out: Path | None) -> Format:
+def choose_shape(asked: str | None, out: Path | None, by_suffix: Mapping[str, str], what: str) -> str:
     """The requested format, else the one of the file's suffix; a table on the screen or for a file without a suffix."""
     if asked is not None or out is None or not out.suffix:
         return asked or "table"
-    if out.suffix.lower() not in BY_SUFFIX:
-        raise OptionError(
-            f"--out {out.name}: a leaderboard is written as {', '.join(BY_SUFFIX)}, or drawn as .svg, .png, .pdf, "
-            ".html. End the name in one of these, or say which text it is with --format."
-        )
-    return BY_SUFFIX[out.suffix.lower()]
+    if out.suffix.lower() not in by_suffix:
+        raise OptionError(f"--out {out.name}: {what} is written as {', '.join(by_suffix)}, or say --format.")
+    return by_suffix[out.suffix.lower()]
 
 
 def printable(text: str) -> str:
@@ -59,7 +56,7 @@ def say(text: str = "", *, end: str = "\n") -> None:
 
 def note(text: str, *, end: str = "\n") -> None:
     """A line for the person at the terminal, not part of the result."""
-    sys.stderr.write(printable(text) + end)
+    sys.stderr.write(printable(text.spelled(as_flag) if isinstance(text, Message) else text) + end)
     sys.stderr.flush()
 
 
@@ -78,7 +75,7 @@ def deliver(text: str, out: Path | None, *, exact: bool = False) -> None:
 
 def as_flag(choice: OptionValue) -> str:
     """An option of a message as it is typed: `on_bad="skip"` is `--on-bad skip`."""
-    option = options_of(RateOptions).get(choice.option)
+    option = options_of(RateOptions, GateOptions, PlanOptions).get(choice.option)
     name = (option and option.help.flag) or f"--{choice.option.replace('_', '-')}"
     if isinstance(choice.value, dict):
         return " ".join(f"{name} {shlex.quote(f'{ours}={theirs}')}" for ours, theirs in choice.value.items())

@@ -17,11 +17,10 @@ from tiltyard.cli.output import note, working
 from tiltyard.errors import MissingExtra, OptionError, TiltyardError
 
 if TYPE_CHECKING:
-    from tiltyard.boards import Leaderboard
+    from tiltyard.boards import BoardsByValue, Leaderboard
     from tiltyard.boards.leaderboard import EloReport
-    from tiltyard.decisions import Difference, GateResult, RunComparison
+    from tiltyard.decisions import Difference, GateResult, MetricsComparison, RunComparison, ScoreBoard, ScoreBoards
     from tiltyard.decisions.gate import MetricsGate
-    from tiltyard.decisions.score_board import ScoreBoard
 
 ToOption = Annotated[
     list[str] | None,
@@ -57,61 +56,61 @@ def _of_difference(one: Difference, within: str = "") -> dict[str, float]:
     return _known(numbers, within)
 
 
-def figures_of_differences(answers: Sequence[Difference]) -> Figures:
-    """Those of `compare`: one difference, or one for each metric."""
+def _of_differences(some: Mapping[str, Difference], about: Any, sentence: str) -> Figures:
     numbers: dict[str, float] = {}
-    for one in answers:
-        metric = one.scores.metric if one.scores is not None and len(answers) > 1 else ""
-        numbers |= _of_difference(one, f"{metric}/" if metric else "")
-    first = answers[0]
-    labels = {"new": first.new, "old": first.old, "sentence": " ".join(one.sentence for one in answers)}
-    return Figures(f"{first.new} against {first.old}", numbers, labels)
+    for name, one in some.items():
+        numbers |= _of_difference(one, f"{name}/" if name else "")
+    return Figures(
+        f"{about.new} against {about.old}", numbers, {"new": about.new, "old": about.old, "sentence": sentence}
+    )
 
 
-def figures_of_runs(answer: RunComparison) -> Figures:
-    """Those of `compare` of two runs: the change of each entrant."""
-    numbers: dict[str, float] = {}
-    for change in answer.changes:
-        numbers |= _of_difference(change.difference, f"{change.entrant}/")
-    labels = {"new": answer.new, "old": answer.old, "sentence": answer.sentence}
-    return Figures(f"{answer.new} against {answer.old}", numbers, labels)
+def figures_of_comparison(answer: Difference | MetricsComparison | RunComparison) -> Figures:
+    """Those of `compare`: of two models by one metric or several, or of each entrant of two runs."""
+    from tiltyard.decisions import RunComparison
+
+    if isinstance(answer, RunComparison):
+        changes = {change.entrant: change.difference for change in answer.changes}
+        return _of_differences(changes, answer, answer.sentence)
+    some = getattr(answer, "metrics", {"": answer})
+    return _of_differences(some, next(iter(some.values())), answer.sentence)
 
 
 def figures_of_gate(result: GateResult | MetricsGate) -> Figures:
     """Those of `gate`: each difference, and whether it passed."""
-    from tiltyard.decisions.gate import MetricsGate
-
-    metrics = result.metrics if isinstance(result, MetricsGate) else {"": result}
-    one = figures_of_differences([each.difference for each in metrics.values()])
+    metrics = getattr(result, "metrics", {"": result})
+    some = {metric: each.difference for metric, each in metrics.items()}
+    one = _of_differences(some, next(iter(some.values())), " ".join(each.sentence for each in some.values()))
     gate = _known({"passed": float(result.passed)})
     for metric, each in metrics.items():
-        within = f"{metric}/" if metric else ""
-        gate |= _known({"margin": each.margin, "bound": each.bound}, within)
+        gate |= _known({"margin": each.margin, "bound": each.bound}, f"{metric}/" if metric else "")
         for part in each.dimensions:
             gate |= _known({"difference": part.difference, "low": part.low, "high": part.high}, f"{part.value}/")
     return Figures(one.title, {**one.numbers, **gate}, {**one.labels, "verdict": result.verdict})
 
 
-def figures_of_boards(boards: Mapping[str, Leaderboard | EloReport]) -> Figures:
-    """Those of `rate` and `run`: the rating of each model, by dimension or value of a column."""
-    from tiltyard.boards.leaderboard import EloReport
+def figures_of_rating(answer: Leaderboard | BoardsByValue | ScoreBoard | ScoreBoards) -> Figures:
+    """Those of `rate`: of ratings, or of mean scores, the mean of each model by metric."""
+    from tiltyard.decisions import ScoreBoard, ScoreBoards
 
+    if not isinstance(answer, ScoreBoard | ScoreBoards):
+        return figures_of_boards(getattr(answer, "boards", {"": answer}))
     numbers: dict[str, float] = {}
-    for value, board in boards.items():
-        for entry in board.ratings if isinstance(board, EloReport) else board:
-            known = {"rating": entry.rating, "ci_low": entry.ci_low, "ci_high": entry.ci_high, "rank": entry.rank}
-            numbers |= _known(known, f"{value}/{entry.model}/" if value else f"{entry.model}/")
-    return Figures("ratings", numbers)
-
-
-def figures_of_means(boards: Sequence[ScoreBoard]) -> Figures:
-    """Those of `rate` of scores: the mean of each model, by metric."""
-    numbers: dict[str, float] = {}
-    for board in boards:
+    for board in [answer] if isinstance(answer, ScoreBoard) else answer.metrics.values():
         for one in board.entries:
             known = {"mean": one.mean, "low": one.low, "high": one.high, "rank": one.rank, "n_prompts": one.n_prompts}
             numbers |= _known(known, f"{board.metric}/{one.model}/" if board.metric else f"{one.model}/")
     return Figures("mean scores", numbers)
+
+
+def figures_of_boards(boards: Mapping[str, Leaderboard | EloReport]) -> Figures:
+    """Those of `rate` and `run`: the rating of each model, by dimension or value of a column."""
+    numbers: dict[str, float] = {}
+    for value, board in boards.items():
+        for entry in board:
+            known = {"rating": entry.rating, "ci_low": entry.ci_low, "ci_high": entry.ci_high, "rank": entry.rank}
+            numbers |= _known(known, f"{value}/{entry.model}/" if value else f"{entry.model}/")
+    return Figures("ratings", numbers)
 
 
 def _to_mlflow(figures: Figures) -> str:

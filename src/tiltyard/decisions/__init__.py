@@ -8,14 +8,14 @@ how they read. Imports point one way, in this order; a record that is printed as
 from tiltyard.decisions import gate_words as gate_words
 from tiltyard.decisions import plan_words as plan_words
 from tiltyard.decisions import words as words
-from tiltyard.decisions.gate import GateResult, judge_metrics
+from tiltyard.decisions.gate import GateResult, MetricsGate
 from tiltyard.decisions.plan import BoardPlan, CallPrice, SamplePlan, plan_difference, plan_from_battles, plan_top
-from tiltyard.decisions.records import Difference, RunComparison
+from tiltyard.decisions.records import Difference, MetricsComparison, RunComparison
 from tiltyard.decisions.sample_size import Assumptions, Goal
+from tiltyard.decisions.score_board import ScoreBoard, ScoreBoards
+from tiltyard.decisions.score_plan import ScorePlan
 from tiltyard.decisions.sources import is_run_folder as is_run_folder
 from tiltyard.decisions.sources import open_source as open_source
-from tiltyard.decisions.two_models import difference
-from tiltyard.decisions.two_runs import compare_runs
 
 __all__ = [
     "Assumptions",
@@ -24,11 +24,13 @@ __all__ = [
     "Difference",
     "GateResult",
     "Goal",
+    "MetricsComparison",
+    "MetricsGate",
     "RunComparison",
     "SamplePlan",
-    "compare_runs",
-    "difference",
-    "judge_metrics",
+    "ScoreBoard",
+    "ScoreBoards",
+    "ScorePlan",
     "plan_difference",
     "plan_from_battles",
     "plan_top",

@@ -9,23 +9,22 @@ claim, unless they are to be ignored: it holds as it is and with all of them dec
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from tiltyard import decisions
 from tiltyard.boards.estimator import check_number
 from tiltyard.boards.selection import DIMENSION
 from tiltyard.decisions.contrast import AnyContrast, even_odds
 from tiltyard.decisions.missing import WorstCase
-from tiltyard.decisions.records import ALPHA, Difference, PartDifference
+from tiltyard.decisions.records import Difference, PartDifference
 from tiltyard.decisions.units import POINTS
 from tiltyard.errors import OptionError, OptionValue
-from tiltyard.options import MissingRule, check_choice
+from tiltyard.options import GateRule, MissingRule
 from tiltyard.ratings.score_differences import ScoreEstimate
-from tiltyard.types import Comparable
+from tiltyard.types import Result, named
 
 Decision = Literal["better", "not_worse", "worse", "unknown"]
 """`better`, `not_worse`, `worse` or `unknown`."""
@@ -73,7 +72,7 @@ class PartVerdict:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GateResult(Comparable):
+class GateResult(Result):
     """The verdict of a gate on a difference.
 
     Parameters:
@@ -143,20 +142,12 @@ class GateResult(Comparable):
         if missing is not None:
             missing["verdict_if_ignored"] = self.if_ignored
         return {
-            "verdict": self.verdict,
-            "passed": self.passed,
+            **named(self, "verdict passed"),
             "verdict_if_picked": self.if_picked,
-            "by_dimension": self.by_dimension,
-            "sentence": self.sentence,
-            "margin": self.margin,
+            **named(self, "by_dimension sentence margin"),
             "unit": self.difference.unit.name,
             "margin_win_rate": even_odds(-self.margin) if self.difference.scores is None else None,
-            "alpha": self.alpha,
-            "anytime": self.anytime,
-            "level": self.level,
-            "low": self.low,
-            "high": self.high,
-            "bound": self.bound,
+            **named(self, "alpha anytime level low high bound"),
             "needed_times": self.needed,
             "needed_prompts": self.needed_prompts,
             "missing": missing,
@@ -165,40 +156,20 @@ class GateResult(Comparable):
             "comparison": self.difference.to_dict(),
         }
 
-    def to_json(self) -> str:
-        """The verdict as JSON text."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
-
-    def __repr__(self) -> str:
-        return f"<GateResult: {self.sentence}>"
+    def render(self, format: str = "table") -> str:
+        """The verdict as `table`, `json`, `md` or `junit`."""
+        return decisions.gate_words.render(self, format)
 
 
-def judge_difference(
-    result: Difference,
-    *,
-    margin: float | str | None = None,
-    alpha: float = ALPHA,
-    by: str | None = None,
-    missing: MissingRule = "worst",
-    pool_dimensions: bool = False,
-) -> GateResult:
+def judge_difference(result: Difference, rule: GateRule) -> GateResult:
     """The verdict on a difference.
 
     Where it is about several dimensions, each has its own verdict, in place of one on all together. With `by` every
     value of the column has one too. The error rate is shared: each is judged at α/(number of verdicts), and any that is
     worse makes the verdict worse. Of dimensions, all must pass: any that is unknown makes the verdict unknown.
-
-    Parameters:
-        result: The difference.
-        margin: By how much the new one may be worse; None: 30 rating points, or 2 percentage points of a share.
-        alpha: The error rate: how often equal models may be called better or worse.
-        by: A column whose values are judged too; None: only the whole.
-        missing: Whether matchups without a verdict count against each claim (`worst`), or not at all (`ignore`).
-        pool_dimensions: One verdict on all dimensions together, in place of one on each.
     """
-    check_choice("missing", missing, get_args(MissingRule))
     _check_metrics([result])
-    amount = _margin(result, margin)
+    amount, alpha, by, pool_dimensions = _margin(result, rule.margin), rule.alpha, rule.by, rule.pool_dimensions
     if not SMALLEST_ALPHA <= alpha < 0.5:
         raise OptionError(f"alpha is {alpha:g}: expected an error rate from {SMALLEST_ALPHA:g} to 0.5, such as 0.05.")
     if by is not None and all(part.column != by for part in result.parts):
@@ -211,7 +182,7 @@ def judge_difference(
     by_dimension = not pool_dimensions and (bool(result.dimensions) or any(part.column == DIMENSION for part in parts))
 
     def judged(shared: float) -> GateResult:
-        return replace(_judge(result, parts, amount, shared, missing, by_dimension=by_dimension), alpha=alpha)
+        return replace(_judge(result, parts, amount, shared, rule.missing, by_dimension=by_dimension), alpha=alpha)
 
     found = judged(alpha / result.picked_from)
     if not found.passed or result.best_of is None:
@@ -220,7 +191,7 @@ def judge_difference(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MetricsGate(Comparable):
+class MetricsGate(Result):
     """The verdicts of a gate on several metrics, which share an error rate, and what they make together.
 
     Parameters:
@@ -248,20 +219,12 @@ class MetricsGate(Comparable):
 
     def to_dict(self) -> dict[str, Any]:
         """The verdicts as plain values."""
-        return {
-            "verdict": self.verdict,
-            "passed": self.passed,
-            "sentence": self.sentence,
-            "alpha": self.alpha,
-            "metrics": {name: one.to_dict() for name, one in self.metrics.items()},
-        }
+        metrics = {name: one.to_dict() for name, one in self.metrics.items()}
+        return {**named(self, "verdict passed sentence alpha"), "metrics": metrics}
 
-    def to_json(self) -> str:
-        """The verdicts as JSON text."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
-
-    def __repr__(self) -> str:
-        return f"<MetricsGate: {self.sentence}>"
+    def render(self, format: str = "table") -> str:
+        """The verdicts as `table`, `json`, `md` or `junit`."""
+        return decisions.gate_words.render(self, format)
 
 
 def _check_metrics(answers: Sequence[Difference]) -> None:
@@ -286,30 +249,18 @@ def _check_metrics(answers: Sequence[Difference]) -> None:
         )
 
 
-def judge_metrics(
-    answers: Sequence[Difference], *, margin: float | str | None = None, alpha: float = ALPHA, **more: Any
-) -> GateResult | MetricsGate:
-    """The verdict on one difference, or those on several metrics, each judged at α/(number of metrics).
-
-    Parameters:
-        answers: A difference by each metric.
-        margin: By how much the new one may be worse, in a unit that all of them have; None: the default of each.
-        alpha: The error rate: how often equal models may be called better or worse by any of them.
-        more: As for `judge_difference`.
-    """
-    if len(answers) == 1:
-        return judge_difference(answers[0], margin=margin, alpha=alpha, **more)
-    _check_metrics(answers)
+def judge_metrics(answers: Mapping[str, Difference], rule: GateRule) -> MetricsGate:
+    """The verdicts on several metrics, each judged at α/(number of metrics)."""
+    _check_metrics(list(answers.values()))
     judged = {}
-    for one in answers:
-        metric = one.scores.metric if one.scores is not None else ""
+    for metric, one in answers.items():
         try:
-            judged[metric] = judge_difference(one, margin=margin, alpha=alpha / len(answers), **more)
+            judged[metric] = judge_difference(one, replace(rule, alpha=rule.alpha / len(answers)))
         except OptionError as error:
             raise OptionError(
                 f"{metric}: ", *error.args, " One metric alone: ", OptionValue("score", metric), "."
             ) from None
-    return MetricsGate(judged, alpha)
+    return MetricsGate(judged, rule.alpha)
 
 
 def _judge(

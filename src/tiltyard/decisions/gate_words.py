@@ -10,10 +10,11 @@ from tiltyard.boards.selection import DIMENSION
 from tiltyard.boards.text import percent
 from tiltyard.decisions.contrast import even_odds
 from tiltyard.decisions.gate import PASSES, GateResult, MetricsGate, PartVerdict
-from tiltyard.decisions.missing import Missing, MissingScores
+from tiltyard.decisions.missing import Missing
 from tiltyard.decisions.units import POINTS, Unit
 from tiltyard.decisions.words import as_markdown as difference_markdown
 from tiltyard.decisions.words import footnotes, if_picked, plain, sample, share, size_of
+from tiltyard.options import check_choice
 from tiltyard.pages.tables import markdown_text
 
 
@@ -132,7 +133,7 @@ def _turned(result: GateResult) -> str:
     return f"{missing.sentence}, and counted {way} {found.new} {could}; {missing.advice}, or pass --missing ignore"
 
 
-def _counted_against(missing: Missing | MissingScores, result: GateResult, *, for_new: bool) -> tuple[str, str | None]:
+def _counted_against(missing: Missing, result: GateResult, *, for_new: bool) -> tuple[str, str | None]:
     """Which way matchups without a verdict count against a claim, and the difference that way; None: no rating."""
     way, one = ("for", missing.worst().in_favour) if for_new else ("against", missing.worst().against)
     if one is None:
@@ -158,17 +159,20 @@ def _of_missing(result: GateResult) -> str:
     return f"; {missing.sentence}" + ("" if case is None else f": {case} with all of them counted {way} it")
 
 
+def render(result: GateResult | MetricsGate, format: str) -> str:
+    """The verdict as `table`, `json`, `md` or `junit`."""
+    check_choice("format", format, ("table", "json", "md", "junit"))
+    if format == "json":
+        return result.to_json()
+    return {"table": as_table, "md": as_markdown, "junit": as_junit}[format](result)
+
+
 def as_table(result: GateResult | MetricsGate) -> str:
     """The verdict for a terminal: the sentence, the difference, categories, and how much data the margin needs."""
     if isinstance(result, MetricsGate):
         return "\n\n".join([result.sentence, *(f"{name}\n{as_table(one)}" for name, one in result.metrics.items())])
     lines = [result.sentence, "", *_part_lines(result), *advice(result)]
     return "\n".join([*lines, *footnotes(result.difference, missing=False)])
-
-
-def as_json(result: GateResult | MetricsGate) -> str:
-    """The verdict as JSON."""
-    return result.to_json()
 
 
 def as_markdown(result: GateResult | MetricsGate) -> str:

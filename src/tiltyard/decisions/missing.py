@@ -77,63 +77,105 @@ class WorstCase:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Missing:
-    """The matchups without a verdict behind a difference, and what they could change.
+    """What was not decided behind a difference, and what it could change: matchups, or answers to be scored.
 
     Parameters:
-        verdicts: Which they are.
-        by_entrant: How many each of the two has, or one entrant in each of two runs.
+        by_name: How many each of the two has, or one entrant in each of two runs.
+        counted: How many there are, for a sentence.
+        what: What they lack, for a sentence.
+        facts: What JSON says of them.
         worst: The difference with all of them decided one way; computed when it is called.
         rule: Whether the interval of the difference covers the worst case (`worst`) or not (`ignore`).
+        count: How many there are.
+        verdicts: Which matchups they are; None for answers without a score.
     """
 
-    verdicts: MissingVerdicts
-    by_entrant: dict[str, int]
-    worst: Callable[[], WorstCase] = field(repr=False)
-    rule: MissingRule = "ignore"
+    by_name: Mapping[str, int]
+    counted: str
+    what: str
+    facts: Mapping[str, Any]
+    worst: Callable[[], WorstCase] = field(repr=False, compare=False)
+    rule: MissingRule
+    count: int
+    verdicts: MissingVerdicts | None = None
+
+    @classmethod
+    def of_verdicts(
+        cls, lost: MissingVerdicts, by_entrant: Mapping[str, int], worst: Callable[[], WorstCase], rule: MissingRule
+    ) -> Missing:
+        """Matchups without a verdict."""
+        facts = {**lost.to_dict(), "by_entrant": by_entrant}
+        return cls(by_entrant, lost.counted, "matchups have no verdict", facts, worst, rule, len(lost), lost)
+
+    @classmethod
+    def of_scores(
+        cls,
+        by_model: Mapping[str, int],
+        count: int,
+        total: int,
+        counted_in: Literal["prompts", "answers"],
+        worst: Callable[[], WorstCase],
+        rule: MissingRule,
+    ) -> Missing:
+        """Answers without a score, and prompts to which only one of two models has an answer; how many, of how many."""
+        counted = f"{count:,} of {total:,} {counted_in} {'lacks' if count == 1 else 'lack'} a score"
+        facts = {"by_model": by_model, "count": count, "total": total, "counted_in": counted_in}
+        return cls(by_model, counted, f"{counted_in} lack a score", facts, worst, rule, count)
 
     def __len__(self) -> int:
-        return len(self.verdicts)
-
-    @property
-    def counted(self) -> str:
-        """How many there are."""
-        return self.verdicts.counted
-
-    @property
-    def what(self) -> str:
-        """What is missing, for a sentence."""
-        return "matchups have no verdict"
+        return self.count
 
     @property
     def no_case(self) -> str:
         """What is said where they have no worst case."""
-        return "no rating comes of it"
+        unknown = "they could make it anything, as the bounds of scores are not known"
+        return unknown if self.verdicts is None else "no rating comes of it"
 
     @property
     def advice(self) -> str:
         """What to do about them."""
+        if self.verdicts is None:
+            bounds = "" if self.worst().against is not None else ", state the bounds (--bounds LOW,HIGH)"
+            return f"score them{bounds}"
         reasons = self.verdicts.by_reason
         some = [ASK_AGAIN] if reasons.keys() - {NO_ANSWER} else []
         return " and ".join([*some, "answer what has no answer and run again"] if NO_ANSWER in reasons else some)
 
     @property
     def sentence(self) -> str:
-        """How many there are, by entrant and reason."""
-        who = ", ".join(f"{name} {count:,}" for name, count in self.by_entrant.items() if count)
-        why = ", ".join(f"{reason} {count:,}" for reason, count in self.verdicts.by_reason.items())
-        return f"{self.verdicts.counted} ({who}: {why})"
+        """How many there are, by name and reason."""
+        who = ", ".join(f"{name} {count:,}" for name, count in self.by_name.items() if count)
+        reasons = {} if self.verdicts is None else self.verdicts.by_reason
+        why = ", ".join(f"{reason} {count:,}" for reason, count in reasons.items())
+        return f"{self.counted} ({who}: {why})" if self.verdicts is not None else f"{self.counted} ({who})"
 
     @property
     def done(self) -> str:
         """What was done with them, as the end of a sentence that counts them."""
+        how = ("whatever the scores", "left out") if self.verdicts is None else ("however they", "ignored")
         if self.rule == "worst":
-            return ", and the interval holds however they would have been decided"
-        return " and is ignored" if len(self) == 1 else " and are ignored"
+            return f", and the interval holds {how[0]} would have been{'' if self.verdicts is None else ' decided'}"
+        return f" and {'is' if self.count == 1 else 'are'} {how[1]}"
+
+    def cases(self, new: str, unit: Unit, level: float, *, anytime: bool) -> str:
+        """Both cases in words."""
+        case = self.worst()
+        if case.against is None or case.in_favour is None:
+            return self.no_case
+        against, for_it = (
+            f"{unit.named(unit.signed(one.points))} ({unit.between(*one.ends(level, anytime=anytime))})"
+            for one in (case.against, case.in_favour)
+        )
+        return f"as bad as can be for {new} they make it {against}, as good as can be {for_it}"
 
     def to_dict(self, level: float, rule: MissingRule, *, anytime: bool) -> dict[str, Any]:
-        """Counts, the rule and, where it is `worst`, the worst cases."""
-        cases = self.worst().to_dict(level, anytime=anytime) if rule == "worst" else None
-        return {**self.verdicts.to_dict(), "by_entrant": self.by_entrant, "rule": rule, "worst_case": cases}
+        """Counts, the rule and, for scores or where it is `worst`, the worst cases."""
+        told = rule == "worst" or self.verdicts is None
+        return {
+            **self.facts,
+            "rule": rule,
+            "worst_case": self.worst().to_dict(level, anytime=anytime) if told else None,
+        }
 
 
 def missing_among(
@@ -227,80 +269,6 @@ def in_part(missing: MissingVerdicts, table: BattleTable, column: str, value: st
     return missing.only(prompts={one.prompt_id for one in missing.matchups if may_be(one)})
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MissingScores:
-    """Answers without a score, and prompts to which only one of two models has an answer; what they could change.
-
-    Parameters:
-        by_model: How many answers each of the two lacks.
-        count: How many prompts, or answers, lack a score.
-        total: Of how many.
-        counted_in: `prompts`; or `answers`, where there are several to a prompt, or prompts are not known.
-        worst: The difference with all of them as bad, or as good, for the new model as can be.
-        rule: Whether the interval covers that (`worst`), or they are left out (`ignore`).
-    """
-
-    by_model: Mapping[str, int]
-    count: int
-    total: int
-    counted_in: Literal["prompts", "answers"]
-    worst: Callable[[], WorstCase] = field(repr=False)
-    rule: MissingRule = "ignore"
-
-    def __len__(self) -> int:
-        return self.count
-
-    @property
-    def counted(self) -> str:
-        """How many there are."""
-        return f"{self.count:,} of {self.total:,} {self.counted_in} {'lacks' if self.count == 1 else 'lack'} a score"
-
-    @property
-    def sentence(self) -> str:
-        """How many there are, by model."""
-        who = ", ".join(f"{name} {count:,}" for name, count in self.by_model.items() if count)
-        return f"{self.counted} ({who})"
-
-    @property
-    def done(self) -> str:
-        """What was done with them, as the end of a sentence that counts them."""
-        if self.rule == "worst":
-            return ", and the interval holds whatever the scores would have been"
-        return " and is left out" if self.count == 1 else " and are left out"
-
-    @property
-    def what(self) -> str:
-        """What is missing, for a sentence."""
-        return f"{self.counted_in} lack a score"
-
-    @property
-    def no_case(self) -> str:
-        """What is said where they have no worst case."""
-        return "they could make it anything, as the bounds of scores are not known"
-
-    @property
-    def advice(self) -> str:
-        """What to do about them."""
-        return "score them" if self.worst().against is not None else "score them, state the bounds (--bounds LOW,HIGH)"
-
-    def cases(self, new: str, unit: Unit, level: float, *, anytime: bool) -> str:
-        """Both cases in words."""
-        case = self.worst()
-        if case.against is None or case.in_favour is None:
-            return self.no_case
-        against, for_it = (
-            f"{unit.named(unit.signed(one.points))} ({unit.between(*one.ends(level, anytime=anytime))})"
-            for one in (case.against, case.in_favour)
-        )
-        return f"as bad as can be for {new} they make it {against}, as good as can be {for_it}"
-
-    def to_dict(self, level: float, rule: MissingRule, *, anytime: bool) -> dict[str, Any]:
-        """Counts, the rule and the worst cases."""
-        cases = self.worst().to_dict(level, anytime=anytime)
-        plain = {name: getattr(self, name) for name in ("count", "total", "counted_in")}
-        return {"by_model": dict(self.by_model), **plain, "rule": rule, "worst_case": cases}
-
-
 def worst_case(fit: Callable[[bool], AnyContrast]) -> Callable[[], WorstCase]:
     """What computes both cases, once, when it is called."""
 
@@ -320,7 +288,7 @@ def _codes(texts: Sequence[str | None]) -> Codes:
 
 
 def ends_with_missing(
-    one: AnyContrast, lost: Missing | MissingScores | None, level: float, *, anytime: bool
+    one: AnyContrast, lost: Missing | None, level: float, *, anytime: bool
 ) -> tuple[float | None, float | None]:
     """The ends of an interval, which holds in the worst case too where the rule is that."""
     if lost is None or lost.rule == "ignore":

@@ -13,13 +13,13 @@ import numpy as np
 
 from tiltyard.boards.estimator import check_level
 from tiltyard.decisions.records import Difference, EstimatedDifference
-from tiltyard.options import ComparisonOptions
+from tiltyard.options import CompareOptions
 from tiltyard.types import Floats
 
 LEVEL = 0.95
 
 
-def level_for(options: ComparisonOptions) -> float:
+def level_for(options: CompareOptions) -> float:
     """The level of an interval that holds for the best of so many candidates."""
     level = LEVEL if options.level is None else options.level
     check_level(level)

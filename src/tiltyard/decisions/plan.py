@@ -11,13 +11,12 @@ and the size is the one at which the wanted share of the draws has every pair in
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,11 +39,11 @@ from tiltyard.decisions.sources import open_source
 from tiltyard.decisions.two_models import likely_to_cluster, make_bradley_terry, mean_result, read_to_compare
 from tiltyard.decisions.words import signed
 from tiltyard.errors import OptionError
-from tiltyard.options import BattleOptions, FitOptions, Help, InputOptions, SideOptions, takes
+from tiltyard.options import BattleOptions, FitOptions, InputOptions, SideOptions, takes
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.graph import Reach
 from tiltyard.ratings.intervals import FEW, Covariance
-from tiltyard.types import Comparable, Floats
+from tiltyard.types import Floats, Result, named
 
 ORDERS = 2
 """Calls of a judge for each verdict: one for each order of the answers."""
@@ -156,17 +155,11 @@ class SampleSize:
 
     def to_dict(self) -> dict[str, Any]:
         """The row as plain values."""
+        needed = {**self.needed.to_dict(), **self.more.to_dict("more_")}
         return {
-            "difference": self.difference,
-            "win_rate": self.win_rate,
-            "present": self.present,
-            "times": self.times,
-            **self.needed.to_dict(),
-            **self.more.to_dict("more_"),
-            "power": self.power,
-            "power_now": self.power_now,
-            "cost": self.cost,
-            "cost_batch": self.cost_batch,
+            **named(self, "difference win_rate present times"),
+            **needed,
+            **named(self, "power power_now cost cost_batch"),
         }
 
 
@@ -198,12 +191,11 @@ class Pilot:
 
     def to_dict(self) -> dict[str, Any]:
         """The pilot as plain values."""
-        names = ("new", "old", "difference", "error", "low", "high", "worth")
-        return {**{name: getattr(self, name) for name in names}, **self.have.to_dict()}
+        return {**named(self, "new old difference error low high worth"), **self.have.to_dict()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SamplePlan(Comparable):
+class SamplePlan(Result):
     """How much data each difference takes.
 
     Parameters:
@@ -242,15 +234,9 @@ class SamplePlan(Comparable):
             "remarks": list(self.remarks),
         }
 
-    def to_json(self) -> str:
-        """The plan as JSON text."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
-
-    def __str__(self) -> str:
-        return decisions.plan_words.plan_table(self)
-
-    def __repr__(self) -> str:
-        return f"<SamplePlan: {self.sentence}>"
+    def render(self, format: str = "table") -> str:
+        """The plan as `table`, `json` or `md`."""
+        return decisions.plan_words.render(self, format)
 
 
 DIFFERENCES = (5.0, 10.0, 20.0, 50.0)
@@ -299,32 +285,18 @@ def plan_difference(
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanOptions(BattleOptions, FitOptions, SideOptions):
-    """Options of every plan from battles."""
+class PilotOptions(BattleOptions, FitOptions, SideOptions):
+    """What a plan from battles is made by; `sizes` are numbers of prompts whose smallest difference is given too."""
 
-    goal: Annotated[Goal, Help("What is to be shown, and how surely.", "`better` at 5 %, with chance 0.8")] = GOAL
-    price: Annotated[CallPrice | None, Help("What one call of the judge costs.")] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class PairPlanOptions(PlanOptions):
-    """Options of `plan_from_battles`."""
-
-    differences: Annotated[
-        Sequence[float] | None,
-        Help(
-            "True differences in rating points.",
-            default="the present one, 5, 10, 20 and 50, or 0 where the goal is a margin",
-        ),
-    ] = None
-    sizes: Annotated[
-        Sequence[int],
-        Help("Numbers of prompts (else voters, else battles): the smallest difference that they show is given too."),
-    ] = ()
+    goal: Goal = GOAL
+    price: CallPrice | None = None
+    differences: Sequence[float] | None = None
+    sizes: Sequence[int] = ()
+    seed: int = 0
 
 
-@takes(PairPlanOptions)
-def plan_from_battles(battles: BattleData, new: str, old: str, options: PairPlanOptions) -> SamplePlan:
+@takes(PilotOptions)
+def plan_from_battles(battles: BattleData, new: str, old: str, options: PilotOptions) -> SamplePlan:
     """How much more of the same data tells two models apart, from the variance that battles have now.
 
     Parameters:
@@ -367,7 +339,7 @@ def plan_from_battles(battles: BattleData, new: str, old: str, options: PairPlan
     return SamplePlan(goal, tuple(rows), None, pilot, price, _smallest(options.sizes, growth, goal, unit), remarks)
 
 
-def read_for_plan(battles: BattleData, options: PlanOptions, level: float) -> tuple[BradleyTerry, BattleTable]:
+def read_for_plan(battles: BattleData, options: PilotOptions, level: float) -> tuple[BradleyTerry, BattleTable]:
     """What fits the battles that a plan is made from, and the battles."""
     estimator = make_bradley_terry(options, level=level, slot=options.slot)
     return estimator, read_to_compare(open_source(battles).battles, estimator, options.part(InputOptions), ())
@@ -534,19 +506,17 @@ class PairPlan:
 
     def to_dict(self) -> dict[str, Any]:
         """The pair as plain values."""
-        names = ("first", "second", "gap", "apart_now", "times")
         return {
-            **{name: getattr(self, name) for name in names},
+            **named(self, "first second gap apart_now times"),
             "too_close": self.hopeless,
             **({} if self.needed is None else self.needed.to_dict()),
             **({} if self.more is None else self.more.to_dict("more_")),
-            "cost": self.cost,
-            "cost_batch": self.cost_batch,
+            **named(self, "cost cost_batch"),
         }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BoardPlan(Comparable):
+class BoardPlan(Result):
     """How much data separates the top of a board.
 
     Parameters:
@@ -585,41 +555,25 @@ class BoardPlan(Comparable):
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain values: what `--format json` prints."""
         return {
-            "sentence": self.sentence,
-            "top": self.top,
-            "models": self.models,
+            **named(self, "sentence top models"),
             "goal": asdict(self.goal),
             "times": self.times,
             **({} if self.needed is None else self.needed.to_dict()),
             **({} if self.more is None else self.more.to_dict("more_")),
             "have": self.have.to_dict(),
             "price": None if self.price is None else asdict(self.price),
-            "cost": self.cost,
-            "cost_batch": self.cost_batch,
+            **named(self, "cost cost_batch"),
             "pairs": [pair.to_dict() for pair in self.pairs],
             "remarks": list(self.remarks),
         }
 
-    def to_json(self) -> str:
-        """The plan as JSON text."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
-
-    def __str__(self) -> str:
-        return decisions.plan_words.board_table(self)
-
-    def __repr__(self) -> str:
-        return f"<BoardPlan: {self.sentence}>"
+    def render(self, format: str = "table") -> str:
+        """The plan as `table`, `json` or `md`."""
+        return decisions.plan_words.render(self, format)
 
 
-@dataclass(frozen=True, kw_only=True)
-class TopPlanOptions(PlanOptions):
-    """Options of `plan_top`, whose goal has no margin: ranges of ranks have two sides."""
-
-    seed: Annotated[int, Help("Seed of the draws that say when all pairs separate at once.")] = 0
-
-
-@takes(TopPlanOptions)
-def plan_top(battles: BattleData, top: int, options: TopPlanOptions) -> BoardPlan:
+@takes(PilotOptions)
+def plan_top(battles: BattleData, top: int, options: PilotOptions) -> BoardPlan:
     """How many times as many battles separate the top of a board: each of them from all below it.
 
     Parameters:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from tiltyard.boards.text import percent
 from tiltyard.decisions.plan import Amount, BoardPlan, CallPrice, PairPlan, SamplePlan
+from tiltyard.decisions.score_plan import ScorePlan
 from tiltyard.decisions.words import between, plain, share, side, signed
+from tiltyard.options import check_choice
 from tiltyard.pages.tables import Table, markdown_text
 
 TYPICAL = 20.0
@@ -73,15 +73,21 @@ def usd(cost: float | None) -> str:
     return f"${cost:,.2f}" if cost < 100 else f"${cost:,.0f}"
 
 
-def plan_table(plan: SamplePlan) -> str:
-    """The plan for people."""
-    lines = [plan.sentence, "", *_plan_cells(plan).text(), ""]
-    return "\n".join([*lines, *plan_notes(plan)])
-
-
-def plan_markdown(plan: SamplePlan) -> str:
-    """The plan as Markdown."""
-    return _document(plan.sentence, _plan_cells(plan), plan_notes(plan))
+def render(plan: SamplePlan | BoardPlan | ScorePlan, format: str) -> str:
+    """A plan as `table`, `json` or `md`."""
+    check_choice("format", format, ("table", "json", "md"))
+    if format == "json":
+        return plan.to_json()
+    if isinstance(plan, SamplePlan):
+        table, notes = _plan_cells(plan), plan_notes(plan)
+    elif isinstance(plan, BoardPlan):
+        table, notes = _pair_cells(plan), board_notes(plan)
+    else:
+        table, notes = plan.table(), list(plan.notes)
+    if format == "table":
+        return "\n".join([plan.sentence, "", *table.text(), "", *notes])
+    lines = ("\n\n" if isinstance(plan, ScorePlan) else "\n").join(f"- {markdown_text(note)}" for note in notes)
+    return f"**{markdown_text(plan.sentence)}**\n\n{table.markdown()}\n\n{lines}\n"
 
 
 def _plan_cells(plan: SamplePlan) -> Table:
@@ -206,16 +212,6 @@ def times(factor: float) -> str:
     return f"{factor:.1f} times" if factor < 10 else f"{factor:,.0f} times"
 
 
-def board_table(plan: BoardPlan) -> str:
-    """A board's plan for people."""
-    return "\n".join([plan.sentence, "", *_pair_cells(plan).text(), "", *board_notes(plan)])
-
-
-def board_markdown(plan: BoardPlan) -> str:
-    """A board's plan as Markdown."""
-    return _document(plan.sentence, _pair_cells(plan), board_notes(plan))
-
-
 def _pair_cells(plan: BoardPlan) -> Table:
     kinds = list(plan.have.clusters)
     with_price = plan.price is not None and plan.have.calls is not None
@@ -256,9 +252,3 @@ def board_notes(plan: BoardPlan) -> list[str]:
     notes.append(growing(plan.have))
     notes += price_notes(plan.price if plan.have.calls is not None else None)
     return [*notes, *plan.remarks]
-
-
-def _document(sentence: str, table: Table, notes: Sequence[str]) -> str:
-    """A sentence, a table and notes as Markdown."""
-    lines = "\n".join(f"- {markdown_text(note)}" for note in notes)
-    return f"**{markdown_text(sentence)}**\n\n{table.markdown()}\n\n{lines}\n"

@@ -6,29 +6,31 @@ them.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from tiltyard import decisions
 from tiltyard.boards.leaderboard import whole
 from tiltyard.boards.selection import DIMENSION
 from tiltyard.decisions.contrast import AnyContrast
-from tiltyard.decisions.missing import Missing, MissingScores, ends_with_missing
+from tiltyard.decisions.missing import Missing, ends_with_missing
 from tiltyard.decisions.prompts import PromptScore
 from tiltyard.decisions.units import POINTS, Unit
 from tiltyard.errors import OptionError, OptionValue
-from tiltyard.options import MissingRule
+from tiltyard.options import GateRule, takes
 from tiltyard.ratings.score_differences import MOST_SKEWED, MOST_SKEWED_ANYTIME, Doubt, ScoreEstimate
 from tiltyard.scores.table import DirectionFrom
-from tiltyard.types import Comparable
+from tiltyard.types import Comparable, Result, named
 
 if TYPE_CHECKING:
     from tiltyard.decisions import GateResult
 
-ALPHA = 0.05
+SHOWN = 5
+"""Prompts in each list of a text."""
+
+Page = Callable[[Any], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ class PartDifference:
     estimate: EstimatedDifference | None
     contrast: AnyContrast | None = None
     reason: str | None = None
-    missing: Missing | MissingScores | None = None
+    missing: Missing | None = None
     means: tuple[float, float] | None = None
     obstacles: tuple[str, ...] = ()
 
@@ -233,8 +235,21 @@ class ScoreFacts:
         return [(title, [one for _, one in some[:n]]) for title, some in titled.items() if some[:n]]
 
 
+class Comparison(Result):
+    """What `compare` returns; it shows itself in a notebook."""
+
+    __slots__ = ()
+
+    def render(self, format: str = "table", prompts: int = SHOWN) -> str:
+        """The answer as `table`, `json`, `md` or `html`, with so many prompts of each kind."""
+        return decisions.words.render(self, format, prompts)
+
+    def _repr_html_(self) -> str:
+        return decisions.words.render(self, "html", SHOWN, paged=False)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class Difference(Comparable):
+class Difference(Comparison):
     """How a new model differs from an old one, and how sure that is.
 
     Parameters:
@@ -262,6 +277,7 @@ class Difference(Comparable):
         dimensions: The dimensions whose battles are taken together, where there are several.
         picked_from: Of how many candidates the new one was picked as the best, so that `level` is higher.
         best_of: How many candidates are here, where the new one has the best estimate of several; else None.
+        page: What makes a page of it, with the prompts behind it; None: HTML is a short piece for notebooks.
     """
 
     new: str
@@ -269,25 +285,26 @@ class Difference(Comparable):
     estimate: EstimatedDifference
     contrast: AnyContrast
     level: float
-    direct: HeadToHead | None
-    parts: tuple[PartDifference, ...]
-    prompts: tuple[PromptScore, ...]
-    n_battles: float
-    n_prompts: int | None
-    n_voters: int | None
     interval: Mapping[str, Any]
-    left_out: Mapping[str, float]
-    remarks: tuple[str, ...]
+    direct: HeadToHead | None = None
+    parts: tuple[PartDifference, ...] = ()
+    prompts: tuple[PromptScore, ...] = ()
+    n_battles: float = 0
+    n_prompts: int | None = None
+    n_voters: int | None = None
+    left_out: Mapping[str, float] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
     anytime: bool = False
     then_and_now: bool = False
     only_for: OnlyFor | None = None
     obstacles: tuple[str, ...] = ()
-    missing: Missing | MissingScores | None = None
+    missing: Missing | None = None
     first_side: float | None = None
     scores: ScoreFacts | None = None
     dimensions: tuple[str, ...] = ()
     picked_from: int = 1
     best_of: int | None = None
+    page: Page | None = field(default=None, compare=False, repr=False)
 
     @property
     def unit(self) -> Unit:
@@ -338,52 +355,23 @@ class Difference(Comparable):
         """The answer in one sentence."""
         return decisions.words.sentence(self)
 
-    def gate(
-        self,
-        *,
-        margin: float | str | None = None,
-        alpha: float = ALPHA,
-        by: str | None = None,
-        missing: MissingRule = "worst",
-        pool_dimensions: bool = False,
-    ) -> GateResult:
-        """Whether the new model is better, not worse than a margin, worse, or none of these for sure.
-
-        Parameters:
-            margin: By how much the new one may be worse: rating points (default 30), `"2pp"` of a share (default), or
-                a number in the unit of the scores.
-            alpha: The error rate: how often equal models may be called better or worse.
-            by: A column whose values are judged too: one that is worse makes the verdict worse.
-            missing: `worst`: the verdict holds with every matchup without a verdict counted against it, or it is
-                `unknown`. `ignore`: they are left out, as if they had been lost at random.
-            pool_dimensions: One verdict on all dimensions together; otherwise each has its own where there are
-                several, and one that is worse makes the verdict worse.
-        """
-        return decisions.gate.judge_difference(
-            self, margin=margin, alpha=alpha, by=by, missing=missing, pool_dimensions=pool_dimensions
-        )
+    @takes(GateRule)
+    def gate(self, options: GateRule) -> GateResult:
+        """Whether the new model is better, not worse than a margin, worse, or none of these for sure."""
+        return decisions.gate.judge_difference(self, options)
 
     def to_dict(self) -> dict[str, Any]:
         """The difference as plain values: what `--format json` prints."""
         if self.scores is not None:
             return self._score_values(self.scores)
+        estimate, missing = self.estimate, self.missing
         return {
-            "new": self.new,
-            "old": self.old,
-            "sentence": self.sentence,
-            "difference": self.difference,
+            **named(self, "new old sentence difference"),
             "unit": self.unit.name,
-            "low": self.low,
-            "high": self.high,
-            "level": self.level,
-            "anytime": self.anytime,
-            "probability_better": self.probability_better,
-            "win_rate": self.estimate.win_rate,
-            "win_rate_low": self.estimate.win_rate_low,
-            "win_rate_high": self.estimate.win_rate_high,
+            **named(self, "low high level anytime probability_better"),
+            **named(estimate, "win_rate win_rate_low win_rate_high"),
             "n_battles": whole(self.n_battles),
-            "n_prompts": self.n_prompts,
-            "n_voters": self.n_voters,
+            **named(self, "n_prompts n_voters"),
             "dimensions": list(self.dimensions),
             **self._picking(),
             "clusters": list(self.interval.get("clusters", ())),
@@ -392,13 +380,11 @@ class Difference(Comparable):
             "obstacles": list(self.obstacles),
             "first_side": self.first_side,
             "direct": None if self.direct is None else self.direct.to_dict(),
-            "field": self.estimate.to_dict(),
+            "field": estimate.to_dict(),
             "parts": [part.to_dict() for part in self.parts],
             "prompts": [prompt.to_dict() for prompt in self.prompts],
             "left_out": {reason: whole(count) for reason, count in self.left_out.items()},
-            "missing": None
-            if self.missing is None
-            else self.missing.to_dict(self.level, self.missing.rule, anytime=self.anytime),
+            "missing": None if missing is None else missing.to_dict(self.level, missing.rule, anytime=self.anytime),
             "remarks": list(self.remarks),
         }
 
@@ -412,58 +398,55 @@ class Difference(Comparable):
         """A difference of scores as plain values."""
         missing = self.missing
         return {
-            "new": self.new,
-            "old": self.old,
-            "sentence": self.sentence,
+            **named(self, "new old sentence"),
             "metric": facts.metric,
             "unit": facts.unit.name,
-            "lower_is_better": facts.lower_is_better,
-            "direction": facts.direction,
-            "difference": self.difference,
-            "low": self.low,
-            "high": self.high,
-            "level": self.level,
-            "anytime": self.anytime,
-            "probability_better": self.probability_better,
-            "ratio": None if facts.ratio is None else {name: getattr(facts.ratio, name) for name in Ratio.__slots__},
+            **named(facts, "lower_is_better direction"),
+            **named(self, "difference low high level anytime probability_better"),
+            "ratio": None if facts.ratio is None else named(facts.ratio, "value low high"),
             "scale": "log" if facts.log else "linear",
             "obstacles": list(self.obstacles),
             "new_mean": math.exp(facts.new_mean) if facts.log else facts.new_mean,
             "old_mean": math.exp(facts.old_mean) if facts.log else facts.old_mean,
-            "n_prompts": facts.n_prompts,
-            "n_answers": facts.n_answers,
+            **named(facts, "n_prompts n_answers"),
             **self._picking(),
             "repeats": list(facts.repeats),
             "clusters": list(self.interval.get("clusters", ())),
             "interval": dict(self.interval),
             "parts": [part.to_dict() for part in self.parts],
-            "prompts": [
-                {"prompt": one.prompt, "new_score": one.new_score, "old_score": one.old_score, "change": one.change}
-                for one in self.prompts
-            ],
+            "prompts": [named(one, "prompt new_score old_score change") for one in self.prompts],
             "left_out": dict(self.left_out),
             "missing": None if missing is None else missing.to_dict(self.level, missing.rule, anytime=self.anytime),
             "remarks": list(self.remarks),
         }
 
-    def to_json(self) -> str:
-        """The difference as JSON text."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
 
-    def __str__(self) -> str:
-        return decisions.words.as_table(self)
+@dataclass(frozen=True, slots=True, eq=False)
+class MetricsComparison(Comparison):
+    """How a new model differs from an old one by several metrics.
 
-    def __repr__(self) -> str:
-        return f"<Difference: {self.sentence}>"
+    Parameters:
+        metrics: The difference by each metric.
+        page: What makes a page of them; None: there is none.
+    """
 
-    def _repr_html_(self) -> str:
-        return decisions.words.as_html(self)
+    metrics: Mapping[str, Difference]
+    page: Page | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def sentence(self) -> str:
+        """The answers, one after the other."""
+        return " ".join(one.sentence for one in self.metrics.values())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The differences as plain values."""
+        return {"metrics": [one.to_dict() for one in self.metrics.values()]}
 
 
 def covering(
     estimate: EstimatedDifference | None,
     one: AnyContrast | None,
-    lost: Missing | MissingScores | None,
+    lost: Missing | None,
     level: float,
     *,
     anytime: bool,
@@ -489,7 +472,10 @@ def with_missing(result: Difference, whole: Missing, of_part: Callable[[str, str
         parts.append(replace(part, estimate=estimate, missing=lost))
     for column in dict.fromkeys(part.column for part in result.parts):
         shown = {part.value for part in result.parts if part.column == column}
-        lost_at = (m.dimension if column == DIMENSION else m.columns.get(column) for m in whole.verdicts.matchups)
+        lost_at = (
+            m.dimension if column == DIMENSION else m.columns.get(column)
+            for m in (whole.verdicts.matchups if whole.verdicts else ())
+        )
         for value in sorted({value for value in lost_at if value is not None} - shown):
             unseen = replace(result.parts[0], column=column, value=value, estimate=None, contrast=None)
             why = "no battle: no matchup has a verdict"
@@ -532,12 +518,12 @@ class EntrantChange(Comparable):
 
     def to_dict(self) -> dict[str, Any]:
         """The change as plain values."""
-        own = {name: getattr(self, name) for name in self.__slots__ if name != "difference"}
+        own = named(self, "entrant rating_new rating_old rank_new rank_old answers_changed beyond_noise")
         return {**own, **self.difference.to_dict()}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RunComparison(Comparable):
+class RunComparison(Comparison):
     """Two runs, and what moved between them.
 
     Parameters:
@@ -548,6 +534,7 @@ class RunComparison(Comparable):
         n_prompts: Prompts that both runs have; None where prompts are unknown.
         level: Confidence level.
         notes: How the runs differ besides: judge, rubrics, bank, entrants, prompts.
+        page: What makes a page of it; None: HTML is a short piece for notebooks.
     """
 
     new: str
@@ -557,6 +544,7 @@ class RunComparison(Comparable):
     n_prompts: int | None
     level: float
     notes: tuple[str, ...]
+    page: Page | None = field(default=None, compare=False, repr=False)
 
     def __getitem__(self, entrant: str) -> Difference:
         for change in self.changes:
@@ -600,16 +588,3 @@ class RunComparison(Comparable):
             "notes": list(self.notes),
             "changes": [change.to_dict() for change in self.changes],
         }
-
-    def to_json(self) -> str:
-        """The comparison as JSON text."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
-
-    def __str__(self) -> str:
-        return decisions.words.changes_table(self, "table")
-
-    def __repr__(self) -> str:
-        return f"<RunComparison: {self.sentence}>"
-
-    def _repr_html_(self) -> str:
-        return decisions.words.changes_table(self, "html")

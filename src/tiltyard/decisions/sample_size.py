@@ -16,14 +16,13 @@ import numpy as np
 
 from tiltyard.boards.estimator import check_number, check_whole
 from tiltyard.errors import OptionError
+from tiltyard.options import GoalOptions
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.intervals import FEWEST_CLUSTERS
 from tiltyard.ratings.quantiles import t_quantile
 from tiltyard.ratings.ranks import FIRST_LOOK, anytime_cuts
 from tiltyard.types import Floats
 
-POWER = 0.8
-ALPHA = 0.05
 MOST_MODELS = 1000
 COUNTED = 240
 """Up to this many verdicts of two models, all results are counted out instead of taking the noncentral t."""
@@ -31,25 +30,11 @@ NODES = 24
 """Nodes of each Gauss–Hermite sum over prompts: exact to a thousandth up to a spread of 3 logits."""
 
 
-@dataclass(frozen=True, slots=True)
-class Goal:
-    """What a sample should show, and how surely.
+@dataclass(frozen=True, kw_only=True)
+class Goal(GoalOptions):
+    """What a sample should show, and how surely; a margin is in rating points, and None: to be called better."""
 
-    Parameters:
-        power: The chance of the wanted verdict, if the difference is as assumed.
-        alpha: The error rate: how often equal models may be called different, or a model worse by the margin may pass.
-        one_sided: Whether only `better` is looked for, so that all of `alpha` is on that side. Not with a margin,
-            which is one-sided anyway, as `gate` has it.
-        margin: None: the new model is to be called better. A number of rating points: it is to pass as not worse by
-            more than that.
-        anytime: Whether one may look as often as one likes while battles come in; the chance is that of the last look.
-    """
-
-    power: float = POWER
-    alpha: float = ALPHA
-    one_sided: bool = False
     margin: float | None = None
-    anytime: bool = False
 
     def __post_init__(self) -> None:
         if not 0.0 < self.alpha < 0.5:

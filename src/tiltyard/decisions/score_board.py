@@ -6,8 +6,8 @@ whatever the missing answers would have scored.
 
 from __future__ import annotations
 
-import json
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -15,17 +15,17 @@ from typing import Any
 import numpy as np
 
 from tiltyard.boards.estimator import check_level
-from tiltyard.boards.text import NOT_FOR_PICKED, percent
-from tiltyard.decisions.scores import PROMPT, check_no_battles
+from tiltyard.boards.text import FORMATS, NOT_FOR_PICKED, percent
+from tiltyard.decisions.scores import check_no_battles, cluster_of
 from tiltyard.decisions.units import Unit, unit_of
 from tiltyard.errors import Message, OptionValue, ScoreError
 from tiltyard.options import MissingRule, ScoreBoardOptions, check_choice, takes
-from tiltyard.pages.tables import Table
+from tiltyard.pages.tables import Table, markdown_text
 from tiltyard.ratings.ranks import RankIntervals, ranks
 from tiltyard.ratings.score_differences import ScoreEstimate, holm_ranks, mean_score, score_difference
 from tiltyard.ratings.score_effects import ScoreEffects
 from tiltyard.scores import ReadScoresOptions, ScoreTable, read_scores
-from tiltyard.types import Comparable, Floats, Ints
+from tiltyard.types import Floats, Ints, Result
 
 LISTED = 5
 """Models that a note names."""
@@ -64,7 +64,7 @@ class MeanEntry:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ScoreBoard(Comparable):
+class ScoreBoard(Result):
     """Models by mean score, with ranges of places that hold for all of them at once.
 
     Parameters:
@@ -105,18 +105,47 @@ class ScoreBoard(Comparable):
             "notes": list(self.notes),
         }
 
-    def to_json(self) -> str:
-        """The board as JSON text."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
-
     def csv(self, *, head: bool = True) -> str:
         """The board as CSV, with the metric in the first column."""
         records = [{"metric": self.metric, **one.to_dict()} for one in self.entries]
         text = Table.of_records(records).csv()
         return text if head else text.partition("\n")[2]
 
-    def __str__(self) -> str:
-        return "\n".join([*self.table().text(), "", *self.notes])
+    def render(self, format: str = "table") -> str:
+        """The board as `table`, `json`, `csv`, `md` or `latex`."""
+        check_choice("format", format, FORMATS)
+        table = self.table()
+        if format == "md":
+            return f"{table.markdown()}\n\n" + "\n".join(f"- {markdown_text(note)}" for note in self.notes)
+        if format == "latex":
+            return table.latex(f"Mean {self.metric}", self.notes)
+        if format == "table":
+            return "\n".join([*table.text(), "", *self.notes])
+        return self.to_json() if format == "json" else self.csv()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoreBoards(Result):
+    """Boards of mean scores by several metrics.
+
+    Parameters:
+        metrics: The board of each metric.
+    """
+
+    metrics: Mapping[str, ScoreBoard]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The boards as plain values."""
+        return {"metrics": [board.to_dict() for board in self.metrics.values()]}
+
+    def render(self, format: str = "table") -> str:
+        """The boards as `table`, `json`, `csv`, `md` or `latex`."""
+        if format == "json":
+            return self.to_json()
+        boards = self.metrics.values()
+        if format == "csv":
+            return "".join(board.csv(head=place == 0) for place, board in enumerate(boards))
+        return "\n\n".join(board.render(format) for board in boards)
 
 
 def _share(missing: float) -> str:
@@ -198,7 +227,7 @@ def score_boards(data: Any, options: ScoreBoardOptions) -> list[ScoreBoard]:
         data: Scores as `read_scores` takes them.
     """
     check_no_battles(options)
-    cluster = None if options.cluster in (None, PROMPT, "question_id", "none") else options.cluster
+    cluster = cluster_of(options)
     reading = replace(options.part(ReadScoresOptions), columns=() if cluster is None else (cluster,))
     tables = read_scores(data, **{name: getattr(reading, name) for name in reading.__dataclass_fields__})
     return [score_board(table, options.level, cluster=cluster, missing=options.missing) for table in tables]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from tiltyard import decisions
 from tiltyard.decisions.sample_size import Goal
-from tiltyard.decisions.scores import PairedScores, noise_of
+from tiltyard.decisions.scores import PairedScores, cluster_of, noise_of, one_metric, scores_of_two
 from tiltyard.decisions.units import Unit, unit_of
 from tiltyard.errors import OptionError, ScoreError
-from tiltyard.pages.tables import Table, markdown_text
+from tiltyard.options import CompareOptions
+from tiltyard.pages.tables import Table
 from tiltyard.ratings.score_differences import FEWEST, FEWEST_UNBOUNDED, ScoreSpread, cluster_means, least_deviation
-from tiltyard.scores import ScoreTable
+from tiltyard.types import Result
 
 SHARE_DIFFERENCES = (0.01, 0.02, 0.05, 0.1)
 PARTS_OF_SPREAD = (0.1, 0.2, 0.5)
@@ -33,7 +34,7 @@ class ScorePlanRow:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ScorePlan:
+class ScorePlan(Result):
     """How many prompts it takes to tell two models apart by their scores.
 
     Parameters:
@@ -77,10 +78,6 @@ class ScorePlan:
         }
         return {**plain, "unit": self.unit.name, "rows": rows, "notes": list(self.notes)}
 
-    def to_json(self) -> str:
-        """The plan as JSON text."""
-        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
-
     def table(self) -> Table:
         """Prompts by difference."""
         rows = [
@@ -90,31 +87,29 @@ class ScorePlan:
             [self.unit.named("true difference in") if self.unit.name else "true difference", "prompts"], rows
         )
 
-    def markdown(self) -> str:
-        """The plan in Markdown."""
-        notes = [f"- {markdown_text(note)}" for note in self.notes]
-        return "\n\n".join([f"**{markdown_text(self.sentence)}**", self.table().markdown(), *notes]) + "\n"
-
-    def __str__(self) -> str:
-        return "\n".join([self.sentence, "", *self.table().text(), "", *self.notes])
+    def render(self, format: str = "table") -> str:
+        """The plan as `table`, `json` or `md`."""
+        return decisions.plan_words.render(self, format)
 
 
 def plan_from_scores(
-    table: ScoreTable,
-    new: str,
-    old: str,
-    *,
+    new: Any,
+    old: Any,
+    options: CompareOptions,
     goal: Goal,
     margin: float | str | None = None,
     differences: Sequence[float | str] = (),
-    cluster: str | None = None,
 ) -> ScorePlan:
-    """The prompts that differences take, if new prompts vary as those that there are."""
+    """The prompts that differences take, if new prompts vary as those that there are.
+
+    The models are two of the battles of the options; without these, those of two sources of one model each.
+    """
     if goal.anytime:
         raise OptionError(
             "a plan of scores is for one look: leave anytime out, or plan for 1.6 times as wide an interval."
         )
-    table = table.only(new, old)
+    tables, new, old = scores_of_two(options.battles, new, old, options)
+    table, cluster = one_metric(tables).only(new, old), cluster_of(options)
     pairs = PairedScores.of(table, table[new], table[old]).both
     if len(pairs.prompts) < 2:
         raise ScoreError(f"a plan needs two prompts or more with scores of both {new} and {old}.")
@@ -137,7 +132,7 @@ def plan_from_scores(
         if table.shares
         else [part * deviation for part in PARTS_OF_SPREAD]
     )
-    wanted = [unit.amount(one, "difference", least=-np.inf) for one in differences] or list(default)
+    wanted = [unit.amount(one, "differences", least=-np.inf) for one in differences] or list(default)
     tail = goal.alpha if limit is not None or goal.one_sided else goal.alpha / 2
     scale = table.reach if math.isfinite(table.reach) or not table.bounded else table.spread
     least, rows = FEWEST if table.bounded else FEWEST_UNBOUNDED, []

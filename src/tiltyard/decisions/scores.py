@@ -7,9 +7,10 @@ and whose score they lack, is said.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from msgspec import structs
 from tiltyard.battles.missing_verdicts import no_go
 from tiltyard.boards.estimator import check_level
 from tiltyard.boards.text import percent
-from tiltyard.decisions.missing import MissingScores, WorstCase, worst_case
+from tiltyard.decisions.missing import Missing, WorstCase, worst_case
 from tiltyard.decisions.picked import candidates, for_picked, level_for
 from tiltyard.decisions.prompts import PromptScore
 from tiltyard.decisions.records import (
@@ -32,7 +33,7 @@ from tiltyard.decisions.records import (
 )
 from tiltyard.decisions.units import Unit, unit_of
 from tiltyard.errors import Message, OptionError, OptionValue, ScoreError
-from tiltyard.options import DifferenceOptions, MissingRule, Options, options_of
+from tiltyard.options import CompareOptions, MissingRule, Options, ScoreBoardOptions
 from tiltyard.ratings.score_differences import (
     FEWEST,
     RepeatNoise,
@@ -158,6 +159,40 @@ def _difference_of(table: ScoreTable, differences: Floats, codes: Ints | None, s
     return score_difference(means, spread, sizes=sizes, range_of_scores=table.reach, bounded=table.bounded)
 
 
+def compare_scores(data: Any, new: Any, old: Any, options: CompareOptions) -> dict[str, Difference]:
+    """How the scores of two models differ, by metric; without data (None), those of two sources of one model each."""
+    tables, new, old = scores_of_two(data, new, old, options)
+    return {table.metric: difference_of_scores(table, new, old, options) for table in tables}
+
+
+def scores_of_two(data: Any, new: Any, old: Any, options: CompareOptions) -> tuple[list[ScoreTable], str, str]:
+    """The scores by metric, and the two models; without data (None), those of two sources of one model each."""
+    check_no_battles(options)
+    if data is not None:
+        return read_to_compare_scores(data, options), new, old
+    paths = isinstance(new, str | Path) and isinstance(old, str | Path)
+    tables = read_to_compare_scores([new, old] if paths else {"new": new, "old": old}, options)
+    return tables, *_models_of_sources(tables[0], new, old)
+
+
+def _models_of_sources(table: ScoreTable, *sources: Any) -> tuple[str, str]:
+    """The models of two sources, of which each holds one."""
+    names = []
+    for source, kind, models in zip(sources, ("new", "old"), table.sources, strict=True):
+        where = str(source) if isinstance(source, str | Path) else kind
+        if not models:
+            raise ScoreError(f"{where} has no row with a score. Check what wrote it.")
+        if len(models) != 1:
+            raise OptionError(
+                f"{where} holds scores of {len(models)} models ({', '.join(models[:6])}): name two of them, such as "
+                f"{models[-1]} and {models[0]}, with ",
+                OptionValue("battles", where),
+                ".",
+            )
+        names.append(models[0])
+    return names[0], names[1]
+
+
 def one_metric(tables: Sequence[ScoreTable]) -> ScoreTable:
     """The only table; several metrics are several questions."""
     if len(tables) == 1:
@@ -168,33 +203,29 @@ def one_metric(tables: Sequence[ScoreTable]) -> ScoreTable:
     )
 
 
-def read_to_compare_scores(data: Any, options: DifferenceOptions) -> list[ScoreTable]:
+def read_to_compare_scores(data: Any, options: CompareOptions) -> list[ScoreTable]:
     """The scores with every column that a difference looks at."""
-    more = [*(options.by or ())]
-    if options.cluster not in (None, PROMPT, "question_id", "none"):
-        more.append(str(options.cluster))
+    more = filter(None, [*(options.by or ()), cluster_of(options)])
     reading = replace(options.part(ReadScoresOptions), columns=tuple(more))
     tables = read_scores(data, **{name: getattr(reading, name) for name in reading.__dataclass_fields__})
     against = no_go(data)
     return [structs.replace(table, against=against) for table in tables]
 
 
-def check_no_battles(options: Options, given: Collection[str] = ()) -> None:
-    """Refuse options that only battles have: those that differ from their defaults, and any other that was given."""
-    kind: Any = type(options)
-    changed = {name for name, option in options_of(kind).items() if getattr(options, name) not in (option.default, ())}
-    for name in (*ABOUT_BATTLES, "dimension"):
-        if name not in {*changed, *given}:
-            continue
-        if name == "dimension":
-            score = OptionValue("score", getattr(options, name))
-            raise OptionError(
-                OptionValue(name), " is about battles, and these are scores: ", score, " names the metric."
-            )
-        raise OptionError(OptionValue(name, None), " is about battles, and these are scores: leave it out.")
+def cluster_of(options: CompareOptions | ScoreBoardOptions) -> str | None:
+    """The column of prompts that depend on each other; None: each stands for itself."""
+    return None if options.cluster in (None, PROMPT, "question_id", "none") else options.cluster
 
 
-def difference_of_scores(table: ScoreTable, new: str, old: str, options: DifferenceOptions) -> Difference:
+def check_no_battles(options: Options) -> None:
+    """Refuse options that only battles have."""
+    options.refuse(ABOUT_BATTLES, " is about battles, and these are scores: leave it out.")
+    if "dimension" in options.given():
+        named = OptionValue("score", options.given()["dimension"])
+        options.refuse(["dimension"], " is about battles, and these are scores: ", named, " names the metric.")
+
+
+def difference_of_scores(table: ScoreTable, new: str, old: str, options: CompareOptions) -> Difference:
     """How the mean score of a new model differs from that of an old one, and how sure that is."""
     result = _of_two(table, new, old, replace(options, level=level_for(options)))
     against = (*table.against, *result.obstacles)
@@ -215,7 +246,7 @@ def _best_of(table: ScoreTable, new: str, old: str) -> int | None:
     return candidates(gains, names.index(new), None)
 
 
-def _of_two(table: ScoreTable, new: str, old: str, options: DifferenceOptions) -> Difference:
+def _of_two(table: ScoreTable, new: str, old: str, options: CompareOptions) -> Difference:
     """The difference, whyever the new one was picked."""
     if new == old:
         raise OptionError(f"{new!r} is compared with itself: give two different models, the new one first.")
@@ -223,7 +254,7 @@ def _of_two(table: ScoreTable, new: str, old: str, options: DifferenceOptions) -
     level = 0.95 if options.level is None else options.level
     check_level(level)
     table = table.only(new, old)
-    cluster = None if options.cluster in (None, PROMPT, "question_id", "none") else options.cluster
+    cluster = cluster_of(options)
     check_same_unit(table, new, old)
     if not table.prompts:
         return _unpaired(table, new, old, level, options)
@@ -254,12 +285,9 @@ def _of_two(table: ScoreTable, new: str, old: str, options: DifferenceOptions) -
         estimate=estimate,
         contrast=result,
         level=level,
-        direct=None,
         parts=tuple(parts),
         prompts=_deciding(pairs),
-        n_battles=0,
         n_prompts=len(pairs.prompts),
-        n_voters=None,
         interval={
             "level": level,
             "method": "plus two",
@@ -364,7 +392,7 @@ def _unit(table: ScoreTable, result: ScoreEstimate, level: float) -> Unit:
     return unit_of(table, None if low is None or high is None else (high - low) / 2)
 
 
-def _unpaired(table: ScoreTable, new: str, old: str, level: float, options: DifferenceOptions) -> Difference:
+def _unpaired(table: ScoreTable, new: str, old: str, level: float, options: CompareOptions) -> Difference:
     """The difference where nothing says which answers are to the same prompt."""
     for name in ("by", "cluster"):
         if getattr(options, name) not in (None, (), [], "none"):
@@ -395,7 +423,7 @@ def _unpaired(table: ScoreTable, new: str, old: str, level: float, options: Diff
     missing = None
     if any(lost.values()):
         cases = _cases(table.bounds, filled)
-        missing = MissingScores(
+        missing = Missing.of_scores(
             lost, sum(lost.values()), n_answers + sum(lost.values()), "answers", cases, options.missing
         )
     ratio = None
@@ -431,12 +459,6 @@ def _unpaired(table: ScoreTable, new: str, old: str, level: float, options: Diff
         estimate=shown,
         contrast=result,
         level=level,
-        direct=None,
-        parts=(),
-        prompts=(),
-        n_battles=0,
-        n_prompts=None,
-        n_voters=None,
         interval={"level": level, "method": "plus one on each side", "clusters": []},
         left_out=table.skipped,
         remarks=(note, *_tails(table, result), *table.reading_notes),
@@ -459,7 +481,7 @@ def _cases(bounds: Bounds | None, filled: Callable[[Bounds, bool], ScoreEstimate
 
 def _missing(
     everything: PairedScores, names: tuple[str, str], cluster: str | None, rule: MissingRule
-) -> MissingScores | None:
+) -> Missing | None:
     """The answers without a score, and the prompts to which one of the two has no answer; None where there are none."""
     lost = everything.unscored
     if not lost.any():
@@ -469,13 +491,13 @@ def _missing(
         everything.table.bounds, lambda bounds, against: everything.filled(bounds, against=against).estimate(cluster)
     )
     if everything.rows.max() > 1:
-        return MissingScores(by_model, int(lost.sum()), int(everything.rows.sum()), "answers", cases, rule)
+        return Missing.of_scores(by_model, int(lost.sum()), int(everything.rows.sum()), "answers", cases, rule)
     prompts = int(lost.any(axis=0).sum())
-    return MissingScores(by_model, prompts, len(everything.prompts), "prompts", cases, rule)
+    return Missing.of_scores(by_model, prompts, len(everything.prompts), "prompts", cases, rule)
 
 
 def _parts(
-    everything: PairedScores, names: tuple[str, str], cluster: str | None, options: DifferenceOptions, level: float
+    everything: PairedScores, names: tuple[str, str], cluster: str | None, options: CompareOptions, level: float
 ) -> list[PartDifference]:
     """The difference within each value of the columns asked for, or of those that look like categories."""
     parts = []

@@ -10,11 +10,11 @@ import numpy as np
 from tiltyard.boards.bradley_terry import CENTRE
 from tiltyard.boards.leaderboard import EloReport, RatingEntry
 from tiltyard.decisions.contrast import Contrast, even_odds
-from tiltyard.decisions.picked import LEVEL, candidates, for_picked, level_for
+from tiltyard.decisions.picked import candidates, for_picked, level_for
 from tiltyard.decisions.records import Difference, EntrantChange, EstimatedDifference, RunComparison
 from tiltyard.decisions.two_runs import FEWEST_SHARED, beyond_noise
 from tiltyard.errors import OptionError, OptionValue
-from tiltyard.options import ComparisonOptions
+from tiltyard.options import CompareOptions
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.quantiles import normal_quantile
 from tiltyard.ratings.ranks import ranks
@@ -23,34 +23,30 @@ WELL_KNOWN = 1e6
 """Degrees of freedom of a board's interval: its own were spent when it was made."""
 
 
-def compare_ratings(
-    new: EloReport,
-    old: EloReport,
-    names: tuple[str, str] = ("new board", "old board"),
-    *,
-    level: float = LEVEL,
-    picked_from: int | None = None,
-) -> RunComparison:
+def compare_ratings(now: tuple[str, EloReport], then: tuple[str, EloReport], options: CompareOptions) -> RunComparison:
     """What moved between two ratings files. Their errors are counted as independent, which is wider than paired."""
+    if options.given().keys() - {"level", "picked_from", "notify"}:
+        raise OptionError("two ratings files have no battles: leave out what is about reading or choosing them.")
+    names, new, old = (now[0], then[0]), now[1], then[1]
     _check_alike(new, old)
-    level = level_for(ComparisonOptions(level=level, picked_from=picked_from))
-    now, then = ({entry.model: entry for entry in report.ratings} for report in (new, old))
-    shared = [name for name in now if name in then]
+    level = level_for(options)
+    new_entries, old_entries = ({entry.model: entry for entry in report.ratings} for report in (new, old))
+    shared = [name for name in new_entries if name in old_entries]
     if len(shared) < FEWEST_SHARED:
         raise OptionError(
             f"the boards share too few models to compare ({', '.join(shared) or 'none'}): two are needed."
         )
-    both = [np.array([entries[name].rating for name in shared]) for entries in (now, then)]
+    both = [np.array([entries[name].rating for name in shared]) for entries in (new_entries, old_entries)]
     centred = [rating - rating.mean() + CENTRE for rating in both]
     places = [ranks(rating) for rating in centred]
     changes = []
     moves = centred[0] - centred[1]
     pooled = tuple(dict.fromkeys([*(new.details.get("dimensions") or ()), *(old.details.get("dimensions") or ())]))
     for i, name in enumerate(shared):
-        one = _change(now[name], then[name], (new, old), float(moves[i]))
-        result = _difference(name, one, names, level, now[name].n_battles + then[name].n_battles)
+        one = _change(new_entries[name], old_entries[name], (new, old), float(moves[i]))
+        result = _difference(name, one, names, level, new_entries[name].n_battles + old_entries[name].n_battles)
         result = replace(result, best_of=candidates(moves, i, None), dimensions=pooled)
-        result = for_picked(result, picked_from)
+        result = for_picked(result, options.picked_from)
         changes.append(
             EntrantChange(
                 name,
@@ -117,14 +113,7 @@ def _difference(name: str, one: Contrast, names: tuple[str, str], level: float, 
         ),
         contrast=one,
         level=level,
-        direct=None,
-        parts=(),
-        prompts=(),
         n_battles=n_battles,
-        n_prompts=None,
-        n_voters=None,
         interval={"level": level, "cluster": None, "clusters": []},
-        left_out={},
-        remarks=(),
         then_and_now=True,
     )

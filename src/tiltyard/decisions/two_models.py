@@ -1,4 +1,4 @@
-"""`difference`: whether the new model is better than the old one, by how much, and how sure that is."""
+"""Two models of the same battles: is the new one better than the old one, by how much, and how sure is that."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tiltyard.decisions.obstacles import NOTHING, distinct, obstacles, only_for
 from tiltyard.decisions.picked import candidates, for_picked, level_for
 from tiltyard.decisions.prompts import PROMPT, prompt_scores, scores
 from tiltyard.decisions.records import Difference, EstimatedDifference, HeadToHead, PartDifference, with_missing
-from tiltyard.decisions.scores import difference_of_scores, one_metric, read_to_compare_scores
+from tiltyard.decisions.scores import difference_of_scores
 from tiltyard.decisions.sources import open_source
 from tiltyard.decisions.words import side, signed, size_of
 from tiltyard.errors import (
@@ -41,10 +41,10 @@ from tiltyard.errors import (
     RatingError,
     ScoreError,
 )
-from tiltyard.options import DifferenceOptions, FitOptions, InputOptions, MissingRule, RunsOptions, takes
+from tiltyard.options import CompareOptions, FitOptions, InputOptions, MissingRule
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.tie_models import FAR
-from tiltyard.scores import ReadScoresOptions, holds_scores, read_scores
+from tiltyard.scores import read_scores
 
 VOTER = "voter"
 EVERYTHING = ("", "")
@@ -59,21 +59,13 @@ UNLIKE = 0.01
 """Below this p-value the battles between the two and those through the field are said to disagree."""
 
 
-@takes(DifferenceOptions)
-def difference(battles: BattleData, new: str, old: str, options: DifferenceOptions) -> Difference:
-    """Whether `new` is better than `old`, by how much, and how sure that is.
+ABOUT_RUNS = ("anyway", "unchanged")
 
-    From battles it is in rating points; from scores of answers, which have no winner, it is in the unit of the scores.
 
-    Parameters:
-        battles: A run folder, a path, a glob, a frame, an iterable of dicts, or a `BattleTable`; see `read_battles`. Or
-            scores by prompt: files, a frame or rows with a column `model`, or a mapping from models to these.
-        new: The model that stands first.
-        old: The model it is compared with.
-    """
+def compare_models(battles: BattleData, new: str, old: str, options: CompareOptions) -> Difference:
+    """Whether `new` is better than `old` in some battles, by how much in rating points, and how sure that is."""
+    options.refuse(ABOUT_RUNS, " is about two runs: leave it out for two models of the same battles.")
     battles = rereadable(battles)
-    if holds_scores(battles, options.part(ReadScoresOptions)):
-        return difference_of_scores(one_metric(read_to_compare_scores(battles, options)), new, old, options)
     selection, by = options.part(Selection), options.by
     estimator = make_bradley_terry(
         options, level=level_for(options), control=tuple(options.control or ()), slot=options.slot
@@ -107,7 +99,7 @@ def difference(battles: BattleData, new: str, old: str, options: DifferenceOptio
     return for_picked(result, options.picked_from)
 
 
-def worse_by_scores(scores: BattleData, new: str, old: str, options: DifferenceOptions | RunsOptions) -> list[str]:
+def worse_by_scores(scores: BattleData, new: str, old: str, options: CompareOptions) -> list[str]:
     """A clause for each metric by which the scores of the same runs say that the new one is worse, all at once."""
     try:
         tables = [table for table in read_scores(scores) if {new, old} <= table.models.keys()]
@@ -117,7 +109,7 @@ def worse_by_scores(scores: BattleData, new: str, old: str, options: DifferenceO
     for table in tables:
         level = 1.0 - (1.0 - level_for(options)) / len(tables)
         try:
-            found = difference_of_scores(table, new, old, DifferenceOptions(level=level, anytime=options.anytime))
+            found = difference_of_scores(table, new, old, CompareOptions(level=level, anytime=options.anytime))
         except ScoreError:  # no prompt has a score of both
             continue
         if side(found.low, found.high) == "worse":
@@ -154,7 +146,7 @@ def _with_missing(
             return contrast(sides.solved, new, old)
 
         by_entrant = {name: some.by_entrant.get(name, 0) for name in (new, old)}
-        return Missing(some, by_entrant, worst_case(fit), rule)
+        return Missing.of_verdicts(some, by_entrant, worst_case(fit), rule)
 
     def of_part(column: str, value: str) -> Missing | None:
         some = in_part(lost, table, column, value)

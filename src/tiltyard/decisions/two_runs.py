@@ -1,4 +1,4 @@
-"""`compare_runs`: each entrant then and now, in two runs over the same prompts.
+"""Two runs: each entrant then and now, in two runs over the same prompts.
 
 Each run is rated on its own, and errors are paired by prompt (`contrast`). Changes are measured from the entrants
 whose answers are the same in both runs, where that is known, and from the mean of all that both have where it is not.
@@ -40,7 +40,7 @@ from tiltyard.decisions.two_models import (
 )
 from tiltyard.decisions.words import side
 from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError
-from tiltyard.options import InputOptions, MissingRule, RunsOptions, takes
+from tiltyard.options import CompareOptions, InputOptions, MissingRule, ScoreOptions, options_of
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.ranks import ranks
 
@@ -48,14 +48,12 @@ FEWEST_SHARED = 2
 DONE_WITH = {"ignore": "those without are ignored", "worst": "intervals hold however they would have been decided"}
 
 
-@takes(RunsOptions)
-def compare_runs(new: BattleData, old: BattleData, options: RunsOptions) -> RunComparison:
-    """What moved between two runs over the same prompts, and whether that is more than noise.
-
-    Parameters:
-        new: The newer run: a run folder, or battles as `read_battles` takes them.
-        old: The older run.
-    """
+def compare_runs(new: BattleData, old: BattleData, options: CompareOptions) -> RunComparison:
+    """What moved between two runs over the same prompts, and whether that is more than noise."""
+    by_parts = set(options.by or ()) <= set(PARTS)
+    about_models = ("control",) if by_parts else ("control", "by")
+    options.refuse(about_models, " is about two models of the same battles: leave it out for two runs.")
+    options.refuse(options_of(ScoreOptions), " is about scores: leave it out for two runs.")
     estimator = make_bradley_terry(options, level=level_for(options), slot=options.slot)
     reading = options.part(InputOptions)
     runs = (open_source(new, unnamed="new run"), open_source(old, unnamed="old run"))
@@ -83,7 +81,7 @@ def compare_runs(new: BattleData, old: BattleData, options: RunsOptions) -> RunC
 
 
 def _change_with_scores(
-    change: EntrantChange, runs: tuple[BattleSource, BattleSource], options: RunsOptions
+    change: EntrantChange, runs: tuple[BattleSource, BattleSource], options: CompareOptions
 ) -> EntrantChange:
     """The change with what the scores of both runs say against it, and what holds of the best of several."""
     found, name = change.difference, change.entrant
@@ -149,7 +147,7 @@ def _change_with_missing(
             return fits.contrast(fits.models.index(name))
 
         counts = {title: len(one) for title, one in zip((result.new, result.old), some, strict=True)}
-        return Missing(together(some), counts, worst_case(fit), rule)
+        return Missing.of_verdicts(together(some), counts, worst_case(fit), rule)
 
     def of_part(column: str, value: str) -> Missing | None:
         some = [in_part(one, table, column, value) for one, table in zip(lost, tables, strict=True)]
@@ -468,14 +466,12 @@ def _difference(
         estimate=estimate_of(one, fits.new, level, n_battles, anytime=anytime),
         contrast=one,
         level=level,
-        direct=None,
         parts=parts,
         prompts=prompts,
         n_battles=n_battles,
         n_prompts=len(prompts) if PROMPT in tables[0].columns and PROMPT in tables[1].columns else None,
         n_voters=voters,
         interval={"level": level, "cluster": ",".join(fits.new.fit_input.clusters) or None, "clusters": clusters},
-        left_out={},
         remarks=(*fits.remarks, *few_clusters(fits.new, (name,)), *few_clusters(fits.old, (name,))),
         anytime=anytime,
         then_and_now=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from tiltyard.errors import OptionError
+from tiltyard.errors import OptionError, OptionValue
 from tiltyard.scores.table import ScoreTable
 
 PERCENT_MARKS = ("pp", "%")
@@ -54,19 +54,19 @@ class Unit:
 
     def amount(self, given: float | str, option: str, *, least: float = 0.0) -> float:
         """A difference that somebody typed: 2pp for shares, else a number in the unit."""
-        text = str(given).strip()
+        text, named = str(given).strip(), OptionValue(option, None)
         mark = next((mark for mark in PERCENT_MARKS if text.endswith(mark)), "")
         try:
             number = float(text.removesuffix(mark))
         except ValueError:
-            raise OptionError(f"{option} is {given!r}: expected a number, or percentage points such as 2pp.") from None
+            raise OptionError(named, f" is {given!r}: expected a number, or percentage points such as 2pp.") from None
         if not math.isfinite(number) or number < least:
-            raise OptionError(f"{option} is {given}: expected a number that is {least:g} or more.")
+            raise OptionError(named, f" is {given}: expected a number that is {least:g} or more.")
         if mark and self.factor != 100.0:
             what = "rating points" if self.name == POINTS.name else "a number in the unit of the scores"
-            raise OptionError(f"{option} is {given}, and these are no shares: give {what}.")
+            raise OptionError(named, f" is {given}, and these are no shares: give {what}.")
         if self.factor == 100.0 and not mark and abs(number) > 1.0:
-            raise OptionError(f"{option} is {given}, more than the whole: write {number:g}pp for percentage points.")
+            raise OptionError(named, f" is {given}, more than the whole: write {number:g}pp for percentage points.")
         return number / 100.0 if mark else number
 
 
@@ -96,7 +96,8 @@ class RatioUnit(Unit):
         if not text.endswith("x") or not 0.0 < number < math.inf or math.log(number) < least:
             lowest = "above 0x" if math.isinf(least) else "1x or more"
             raise OptionError(
-                f"{option} is {given}: on a logarithmic scale it is a ratio, {lowest}: 1.1x for a tenth more or less."
+                OptionValue(option, None),
+                f" is {given}: on a logarithmic scale it is a ratio, {lowest}: 1.1x for a tenth more or less.",
             )
         return math.log(number)
 

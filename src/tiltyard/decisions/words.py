@@ -5,17 +5,23 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 from tiltyard.boards.text import CLUSTER_NAMES, percent
-from tiltyard.decisions.missing import MissingScores, ends_with_missing
+from tiltyard.decisions.missing import ends_with_missing
 from tiltyard.decisions.prompts import PromptScore
-from tiltyard.decisions.records import Difference, EntrantChange, EstimatedDifference, RunComparison
+from tiltyard.decisions.records import (
+    SHOWN,
+    Difference,
+    EntrantChange,
+    EstimatedDifference,
+    MetricsComparison,
+    RunComparison,
+)
 from tiltyard.decisions.units import POINTS
+from tiltyard.options import check_choice
 from tiltyard.pages.tables import Table, TableColumn, markdown_text
 
-SHOWN = 5
-"""Prompts in each list of a table."""
 TEXT_WIDTH = 60
 
 Side = Literal["better", "worse", "unclear"]
@@ -141,6 +147,24 @@ def sample(difference: Difference, *, pooled: bool = True) -> str:
     return text if met >= difference.n_battles else f"{text}, {met:,.0f} of them between the two"
 
 
+def render(answer: Any, format: str, shown: int, *, paged: bool = True) -> str:
+    """A comparison as `table`, `json`, `md` or `html` (a page, or a piece), with so many prompts of each kind."""
+    check_choice("format", format, ("table", "json", "md", "html"))
+    if format == "json":
+        return str(answer.to_json())
+    if format == "html" and paged and answer.page is not None:
+        return str(answer.page(answer))
+    if isinstance(answer, MetricsComparison):
+        return "\n\n".join(
+            f"{name}\n\n{render(one, format, shown, paged=paged)}" for name, one in answer.metrics.items()
+        )
+    if isinstance(answer, RunComparison):
+        return changes_table(answer, format, shown)
+    if format == "html":
+        return as_html(answer)
+    return as_markdown(answer, shown) if format == "md" else as_table(answer, shown)
+
+
 def as_table(difference: Difference, shown: int = SHOWN) -> str:
     """The table for people."""
     lines = [difference.sentence]
@@ -221,7 +245,7 @@ def footnotes(difference: Difference, *, missing: bool = True) -> list[str]:
     left = [f"left out: {count:,.0f} × {reason}" for reason, count in difference.left_out.items() if count]
     gone = difference.missing
     lost = [f"{gone.sentence}{gone.done}"] if missing and gone is not None else []
-    if difference.scores is not None and isinstance(gone, MissingScores):
+    if difference.scores is not None and gone is not None:
         cases = gone.cases(difference.new, difference.unit, difference.level, anytime=difference.anytime)
         lost = [f"{line}; {cases}" for line in lost]
     return [how, *lost, *difference.remarks, *left]
@@ -353,9 +377,6 @@ def prompt_score(value: float | None) -> str:
     return "–" if value is None or math.isnan(value) else f"{value:.4g}".replace("-", "−")
 
 
-Shape = Literal["table", "md", "html"]
-
-
 def run_sentence(runs: RunComparison) -> str:
     """What moved: the only entrant with new answers, or everyone who moved by more than noise."""
     if len(runs.changed) == 1:
@@ -375,7 +396,7 @@ def run_sentence(runs: RunComparison) -> str:
     return f"{len(moved)} of {len(runs.changes)} entrants moved by more than noise{on}: {some}{rest}."
 
 
-def changes_table(runs: RunComparison, shape: Shape, shown: int = SHOWN) -> str:
+def changes_table(runs: RunComparison, shape: str, shown: int = SHOWN) -> str:
     """The comparison for people, as plain text, Markdown or HTML."""
     heads = ["entrant", "then", "now", "change", percent(runs.level), "better", "place", "answers", ""]
     titled = [(f"{runs.new} against {runs.old}", Table.of(heads, [_row(change) for change in runs.changes]))]

@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from tiltyard.decisions.plan import FEWEST_PROMPTS
-from tiltyard.decisions.two_models import difference
+from tiltyard.decisions.two_models import compare_models
 from tiltyard.errors import TiltyardError
 from tiltyard.judging.panel import panel_members
+from tiltyard.options import CompareOptions
 from tiltyard.pages.figures import percent, plural
 from tiltyard.report import sections
 from tiltyard.report.run import Dimension, Run
@@ -115,7 +116,7 @@ def _share(rate: Sequence[float | None]) -> str:
 def _win_rate(run: Run, dimension: Dimension, one: str, other: str) -> tuple[float | None, ...] | None:
     """The win rate of two entrants, as `tiltyard compare` gives it; None where there is none."""
     try:
-        result = difference(sections.battles_of(run, dimension), one, other, by=()).estimate
+        result = compare_models(sections.battles_of(run, dimension), one, other, CompareOptions(by=())).estimate
     except TiltyardError:
         return None
     return result.win_rate, result.win_rate_low, result.win_rate_high

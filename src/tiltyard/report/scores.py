@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.decisions.two_models import difference
+from tiltyard.decisions.scores import compare_scores
 from tiltyard.errors import TiltyardError
 from tiltyard.judging.run_folder import read_lines
 from tiltyard.judging.scoring import SCALES
+from tiltyard.options import CompareOptions
 from tiltyard.pages import svg
 from tiltyard.report.front import listed
 from tiltyard.report.run import Run
@@ -34,7 +35,8 @@ def answer(run: Run, scores: DimensionScores) -> str:
     scale = SCALES[scores.scale]
     try:
         metric, bounds = [f"{whole.metric}:higher"], (scale.low, scale.high)
-        told = difference(run.folder / SCORES_FILE, first, second, score=metric, bounds=bounds, by=()).sentence
+        options = CompareOptions(score=metric, bounds=bounds, by=())
+        (told,) = (one.sentence for one in compare_scores(run.folder / SCORES_FILE, first, second, options).values())
     except TiltyardError as error:
         return str(error)
     told = f"{told[0].upper()}{told[1:]}" if told.startswith("cannot") else told

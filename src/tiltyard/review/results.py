@@ -16,9 +16,10 @@ from tiltyard.arena.store.reading import prompt_texts, text_answers
 from tiltyard.arena.units import SECOND
 from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.rating import rate
-from tiltyard.decisions import difference
+from tiltyard.decisions.two_models import compare_models
 from tiltyard.errors import TiltyardError
 from tiltyard.files import write_lines
+from tiltyard.options import CompareOptions
 from tiltyard.pages.figures import plural
 from tiltyard.ratings.agreement import Estimated
 from tiltyard.review.assignment import Assignment, ReviewLog
@@ -341,12 +342,13 @@ def conclusion(result: ReviewResult, dimension: str = "") -> str:
     if len(models) != 2 or not rows:
         return ""
     assert result.log.rules is not None
+    by_prompt = CompareOptions(cluster="prompt")
     said = result.log.rules.why_closed if result.review.record.until == "better" else ""
     try:
         if not said:
-            told = difference(rows, *models, cluster="prompt")
+            told = compare_models(rows, models[0], models[1], by_prompt)
             if told.estimate.difference < 0.0:
-                told = difference(rows, *reversed(models), cluster="prompt")
+                told = compare_models(rows, models[1], models[0], by_prompt)
             said = told.sentence.rstrip(".")
     except TiltyardError:
         return ""

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.boards import EloReport, compare_boards
+from tiltyard.boards import EloReport
 from tiltyard.errors import ConfigError, OptionError, RunFolderError, TiltyardError
 from tiltyard.files import file_sha256, write_json
 from tiltyard.judging.judge import Judge, judge
@@ -212,7 +212,7 @@ def _ranks(path: Path, standing: DimensionRatings) -> dict[str, Any] | None:
     if standing.board is None or not path.exists():
         return None
     try:
-        return compare_boards(EloReport.read(path), standing.board).to_dict()
+        return standing.board.changes_since(EloReport.read(path)).to_dict()
     except TiltyardError:
         return None
 

@@ -1,0 +1,128 @@
+"""`rate`: battles in, a leaderboard out; scores in, a board of means."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from tiltyard.battles.eval_logs import check_tie_band
+from tiltyard.battles.frames import rereadable
+from tiltyard.battles.inputs import find_parts
+from tiltyard.battles.log_readers import tool_of
+from tiltyard.battles.table import BattleTable
+from tiltyard.boards import BoardsByValue, EloReport, Leaderboard, PermutationElo
+from tiltyard.boards.charts import SUFFIXES, check_path
+from tiltyard.boards.inputs import Estimator, is_remote
+from tiltyard.boards.rating import estimator_of, rate_as, rate_by
+from tiltyard.decisions import ScoreBoard, ScoreBoards
+from tiltyard.decisions.score_board import score_boards
+from tiltyard.decisions.scores import ABOUT_BATTLES
+from tiltyard.errors import Message, OptionError, OptionValue, RatingError
+from tiltyard.options import BoardOptions, RateOptions, ScoreBoardOptions, VerbOptions, options_of, takes
+from tiltyard.scores import ReadScoresOptions, as_battles, holds_scores, read_scores
+
+__all__ = ["SUFFIXES", "check_path", "rate"]
+
+LONG_SECONDS = 5.0
+"""What takes longer is announced."""
+OF_MEANS = options_of(ScoreBoardOptions).keys() - set(ABOUT_BATTLES) | options_of(VerbOptions).keys()
+OF_RATINGS = options_of(RateOptions).keys()
+
+
+@takes(BoardOptions)
+def rate(battles: Any, options: BoardOptions) -> Leaderboard | Any:
+    """A leaderboard from battles; from scores of answers, which have no winner, a `ScoreBoard` of means.
+
+    With `by`, `BoardsByValue`; from scores by several metrics, `ScoreBoards`. An option that the method does not have
+    is an error. With `engine="spark"` (or a Spark DataFrame) the battles are counted where they are: paths may then be
+    anything that Spark reads.
+
+    Parameters:
+        battles: A path, a folder, a glob, a frame, an iterable of dicts, or a `BattleTable`; see `read_battles`.
+    """
+    if options.pool and options.by is None:
+        how = ", such as ", OptionValue("by", "language"), " ", OptionValue("pool", True), "."
+        raise OptionError(
+            OptionValue("pool", True),
+            " pulls the boards of ",
+            OptionValue("by", None),
+            " together: name the column",
+            *how,
+        )
+    if options.people is not None:
+        options.refuse(
+            ["by"],
+            " makes several boards, and people correct one: choose its battles with ",
+            OptionValue("where", None),
+            ".",
+        )
+    data = battles if is_remote(battles, options) else rereadable(battles)
+    if _are_scores(data, options):
+        if not options.as_battles:
+            return _means(data, options)
+        data, options = _battles_of_scores(data, options)
+    elif options.as_battles:
+        options.refuse(["as_battles"], " makes battles of scores, and these are battles already: leave it out.")
+    strange = options_of(ScoreBoardOptions).keys() - OF_RATINGS
+    options.refuse(strange, " is about scores, and these are battles: leave it out.")
+    given = options.part(RateOptions)
+    estimator = estimator_of(given)
+    if options.by is None:
+        board = rate_as(estimator, data, given, lambda table: _say_cost(estimator, table, options))
+        return _compared(board, options.compare)
+    left_out: list[RatingError] = []
+    boards = rate_by(data, options.by, estimator, given, pool=options.pool, leave_out=left_out.append)
+    compared = {value: _compared(board, options.compare) for value, board in boards.items()}
+    return BoardsByValue(options.by, compared, tuple(Message(*error.args) for error in left_out))
+
+
+def _are_scores(data: Any, options: BoardOptions) -> bool:
+    if is_remote(data, options) or (isinstance(data, list | tuple) and "-" in data):
+        return False
+    reading = options.part(ReadScoresOptions)
+    return holds_scores(data, replace(reading, tie_band=None) if options.as_battles else reading)
+
+
+def _means(data: Any, options: BoardOptions) -> ScoreBoard | ScoreBoards:
+    """Boards of mean scores; options that have no effect on them are refused."""
+    why = " is about ratings, and these are scores: leave it out, or make battles of them with "
+    options.refuse(options_of(BoardOptions).keys() - OF_MEANS, why, OptionValue("as_battles", True), ".")
+    given = {name: value for name, value in options.given().items() if name in options_of(ScoreBoardOptions)}
+    boards = score_boards(data, **given)
+    return boards[0] if len(boards) == 1 else ScoreBoards({board.metric: board for board in boards})
+
+
+def _battles_of_scores(data: Any, options: BoardOptions) -> tuple[Any, BoardOptions]:
+    """Logs as they are, whose repeats are paired one by one; else rows of battles, with nothing left to be read."""
+    paths = [data] if isinstance(data, str | Path) else data
+    in_files = isinstance(paths, list | tuple) and all(isinstance(path, str | Path) for path in paths)
+    if in_files and any(tool_of(part, options.format) is not None for part in find_parts(paths)):
+        named = OptionValue("dimension", None)
+        options.refuse(["score"], ": the metrics of a log are dimensions of its battles: name one with ", named, ".")
+        return data, options
+    options.refuse(["default_source"], " is about battles: those of scores are a judge's.")
+    reading, plain = vars(options.part(ReadScoresOptions)), vars(ReadScoresOptions())
+    rows = as_battles(read_scores(data, **reading), check_tie_band(options.tie_band))
+    return rows, replace(options, **{name: value for name, value in plain.items() if name != "columns"})
+
+
+def _say_cost(estimator: Estimator, table: BattleTable, options: BoardOptions) -> None:
+    """Before work that takes long: how much it is, and what makes it less."""
+    if isinstance(estimator, PermutationElo):
+        battles, seconds = estimator.cost(table)
+        if seconds >= LONG_SECONDS:
+            options.note(
+                f"playing {battles / 1e6:,.0f} million battles in random orders, about {seconds:,.0f} s; "
+                "--n-perms N plays fewer, --ci none leaves the sampling interval out"
+            )
+
+
+def _compared(board: Leaderboard, earlier: Any) -> Leaderboard:
+    """The board with how it differs from another, or from a ratings file."""
+    if earlier is None:
+        return board
+    is_file = isinstance(earlier, str | Path)
+    moved = board.changes_since(EloReport.read(earlier) if is_file else earlier)
+    comparison = {"with": str(earlier) if is_file else "another board", **moved.to_dict()}
+    return replace(board, details={**board.details, "comparison": comparison})

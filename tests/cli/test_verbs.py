@@ -1,0 +1,127 @@
+"""A verb is one thing: the command and the function take the same, answer the same and refuse the same."""
+
+from __future__ import annotations
+
+import inspect
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import tiltyard as ty
+from tests.cli.conftest import ROOT, Run
+from tiltyard.cli.main import make_app
+from tiltyard.cli.output import as_flag
+from tiltyard.errors import TiltyardError
+
+VERBS: dict[str, Callable[..., Any]] = {"rate": ty.rate, "compare": ty.compare, "gate": ty.gate, "plan": ty.plan}
+TODAY, LAST_WEEK = (str(ROOT / f"examples/versions/{name}.jsonl") for name in ("today", "last-week"))
+BIRDS = str(ROOT / "examples/birds.jsonl")
+OUTPUT = {
+    "rate": {"--format", "--out", "--plot", "--to"},
+    "compare": {"--format", "--out", "--to", "--prompts"},
+    "gate": {"--format", "--markdown", "--junit", "--json", "--to", "--allow-unknown"},
+    "plan": {"--format", "--out"},
+}
+FLAGS = {"battles": "--in", "differences": "--difference", "format": "--from"}
+IN_MEMORY = {"notify", "texts"}
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_options_are_the_same_but_for_output_and_data_in_memory(verb: str) -> None:
+    command: Any = typer.main.get_command(make_app())
+    flags = {one.opts[0] for one in command.commands[verb].params if one.param_type_name == "option"}
+    given = inspect.signature(VERBS[verb]).parameters.values()
+    named = {one.name for one in given if one.kind is one.KEYWORD_ONLY} - IN_MEMORY
+    assert flags - OUTPUT[verb] == {FLAGS.get(name, f"--{name.replace('_', '-')}") for name in named}
+    assert all(f"    {name}: " in str(VERBS[verb].__doc__) for name in named)
+
+
+@pytest.fixture
+def scores(tmp_path: Path) -> list[str]:
+    rng, files = random.Random(1), []
+    for name, share in (("v2", 0.8), ("v1", 0.6)):
+        rows = "".join(f"q{i},d{i // 3},{int(rng.random() < share)}\n" for i in range(120))
+        (tmp_path / f"{name}.csv").write_text(f"id,document,score\n{rows}", encoding="utf-8")
+        files.append(str(tmp_path / f"{name}.csv"))
+    return files
+
+
+ANSWERED: dict[str, tuple[str, tuple[Any, ...], dict[str, Any]]] = {
+    f"rate {BIRDS}": ("rate", ([BIRDS],), {}),
+    f"rate {BIRDS} --by category --pool": ("rate", ([BIRDS],), {"by": "category", "pool": True}),
+    "rate SCORES --cluster document": ("rate", ("SCORES",), {"cluster": "document"}),
+    f"compare v2 v1 --in {TODAY}": ("compare", ("v2", "v1"), {"battles": TODAY}),
+    f"compare {TODAY} {LAST_WEEK}": ("compare", (TODAY, LAST_WEEK), {}),
+    "compare SCORES --cluster document": ("compare", ("*SCORES",), {"cluster": "document"}),
+    f"gate v2 v1 --in {TODAY} --by category": ("gate", ("v2", "v1"), {"battles": [TODAY], "by": "category"}),
+    "gate SCORES --cluster document --margin 2pp": ("gate", ("*SCORES",), {"cluster": "document", "margin": "2pp"}),
+    "plan --difference 20 --people": ("plan", (), {"differences": [20], "people": True}),
+    f"plan v2 v1 --in {TODAY} --power 0.9": ("plan", ("v2", "v1"), {"battles": TODAY, "power": 0.9}),
+    f"plan --in {BIRDS} --top 2": ("plan", (), {"battles": BIRDS, "top": 2}),
+    "plan SCORES --difference 2pp": ("plan", ("*SCORES",), {"differences": ["2pp"]}),
+}
+
+
+@pytest.mark.parametrize("words", ANSWERED)
+def test_the_command_prints_the_answer_of_the_function(tiltyard: Run, scores: list[str], words: str) -> None:
+    verb, first, options = ANSWERED[words]
+    arguments = scores if first == ("*SCORES",) else [scores if one == "SCORES" else one for one in first]
+    answer = VERBS[verb](*arguments, **options)
+    typed = [part for word in words.split() for part in (scores if word == "SCORES" else [word])]
+    assert tiltyard(*typed, "--format", "json").stdout == answer.to_json()
+    assert tiltyard(*typed, "--format", "md").stdout == answer.render("md").rstrip("\n") + "\n"
+    assert tiltyard(*typed).stdout == str(answer).rstrip("\n") + "\n"
+
+
+REFUSED: dict[str, tuple[str, tuple[Any, ...], dict[str, Any]]] = {
+    "rate nowhere.jsonl": ("rate", (["nowhere.jsonl"],), {}),
+    f"rate {BIRDS} --pool": ("rate", ([BIRDS],), {"pool": True}),
+    f"rate {BIRDS} --as-battles": ("rate", ([BIRDS],), {"as_battles": True}),
+    f"rate {BIRDS} --missing ignore": ("rate", ([BIRDS],), {"missing": "ignore"}),
+    "rate SCORES --method elo": ("rate", ("SCORES",), {"method": "elo"}),
+    "compare v2 v1": ("compare", ("v2", "v1"), {}),
+    f"compare v2 v1 --in {TODAY} --anyway": ("compare", ("v2", "v1"), {"battles": TODAY, "anyway": True}),
+    f"compare {TODAY} {LAST_WEEK} --control len": ("compare", (TODAY, LAST_WEEK), {"control": ["len"]}),
+    "compare SCORES --ties half": ("compare", ("*SCORES",), {"ties": "half"}),
+    f"gate {TODAY} {LAST_WEEK}": ("gate", (TODAY, LAST_WEEK), {}),
+    f"gate v2 v1 --in {TODAY} --margin x": ("gate", ("v2", "v1"), {"battles": TODAY, "margin": "x"}),
+    f"gate v2 v1 --in {TODAY} --model v2": ("gate", ("v2", "v1"), {"battles": TODAY, "model": "v2"}),
+    "plan v2 v1": ("plan", ("v2", "v1"), {}),
+    "plan --cluster voter": ("plan", (), {"cluster": "voter"}),
+    "plan --people --judge gpt-5-mini": ("plan", (), {"people": True, "judge": "gpt-5-mini"}),
+    f"plan --in {BIRDS} --top 2 --difference 5": ("plan", (), {"battles": BIRDS, "top": 2, "differences": [5]}),
+    "plan SCORES --top 2": ("plan", ("*SCORES",), {"top": 2}),
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_a_refusal_names_flags_there_and_parameters_here(tiltyard: Run, scores: list[str], words: str) -> None:
+    verb, first, options = REFUSED[words]
+    arguments = scores if first == ("*SCORES",) else [scores if one == "SCORES" else one for one in first]
+    with pytest.raises(TiltyardError) as refused:
+        VERBS[verb](*arguments, **options)
+    typed = [part for word in words.split() for part in (scores if word == "SCORES" else [word])]
+    done = tiltyard(*typed)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == f"tiltyard: {refused.value.spelled(as_flag)}\n"
+    assert "--" not in str(refused.value)
+
+
+def test_two_frames_of_scores_and_two_boards_are_compared_too() -> None:
+    rows = {name: [{"id": i, "score": (i * 7) % 10 < n} for i in range(60)] for name, n in (("new", 8), ("old", 5))}
+    found = ty.compare(rows["new"], rows["old"])
+    assert (found.new, found.old, round(found.difference, 2)) == ("new", "old", 0.3)
+    board = ty.rate(BIRDS)
+    assert ty.compare(board, board).to_dict()["notes"][0].startswith("two boards alone")
+    assert ty.compare("v2", "v1", battles=TODAY).render("html").startswith("<!doctype html>")
+
+
+def test_what_an_arena_or_a_review_says_is_handed_out(tmp_path: Path) -> None:
+    heard: list[str] = []
+    ty.plan(judge="nobody/model", notify=heard.append)
+    assert len(heard) == 1
+    assert "nobody/model" in heard[0]
