@@ -30,6 +30,13 @@ def verify(*arguments: str) -> Any:
     return CliRunner().invoke(make_app("verify"), ["verify", *arguments])
 
 
+def begin(request: BaseHTTPRequestHandler, content: bytes) -> None:
+    """Begin an answer as hosts do, which say what is a page."""
+    request.send_response(200)
+    if content[:9].lower() == b"<!doctype":
+        request.send_header("content-type", "text/html; charset=utf-8")
+
+
 @contextmanager
 def served(
     files: dict[str, bytes], certificate: tuple[Path, Path] | None = None, **answers: Answer
@@ -42,12 +49,13 @@ def served(
             name = self.path.removeprefix("/board/")
             asked[name] += 1
             with suppress(OSError):
-                if name.replace(".", "_") in answers:
-                    answers[name.replace(".", "_")](self)
-                elif name in files:
-                    self.send_response(200)
+                file = name if name in files else name or "index.html"
+                if file.replace(".", "_") in answers:
+                    answers[file.replace(".", "_")](self)
+                elif (content := files.get(file)) is not None:
+                    begin(self, content)
                     self.end_headers()
-                    self.wfile.write(files[name])
+                    self.wfile.write(content)
                 else:
                     self.send_error(404)
 
@@ -80,7 +88,7 @@ def more(data: bytes) -> Answer:
     """The file and something behind it."""
 
     def answer(request: BaseHTTPRequestHandler) -> None:
-        request.send_response(200)
+        begin(request, data)
         request.end_headers()
         request.wfile.write(data + b"<h1>9999</h1>")
 
@@ -102,7 +110,7 @@ def test_every_file_of_an_address_is_asked_for_once(small: PublishedFolder) -> N
     with served(files) as (address, asked):
         done = verify(address)
     assert done.exit_code == 0, done.output
-    assert asked == dict.fromkeys(files, 1)
+    assert asked == dict.fromkeys([*files, ""], 1), "each file, and the address itself"
     assert "cannot be seen at an address" in done.stdout
 
 
@@ -118,7 +126,7 @@ def headed(data: bytes, name: str, value: str) -> Answer:
     """The file, sent with a header."""
 
     def answer(request: BaseHTTPRequestHandler) -> None:
-        request.send_response(200)
+        begin(request, data)
         request.send_header(name, value)
         request.end_headers()
         request.wfile.write(data)
@@ -129,9 +137,12 @@ def headed(data: bytes, name: str, value: str) -> Answer:
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [
-        ("Content-Type", "text/html; charset=utf-7", "is sent as utf-7"),
-        ("Refresh", "0; url=https://example.org", "a browser shows more"),
-        ("Link", "<x.css>; rel=stylesheet", "a browser shows more"),
+        ("Content-Type", "text/html; charset=utf-7", "show it otherwise"),
+        ("Content-Type", "text/plain", "show it otherwise"),
+        ("Content-Encoding", "br", "show it otherwise"),
+        ("Refresh", "0; url=https://example.org", "show it otherwise"),
+        ("Link", "<x.css>; rel=stylesheet", "show it otherwise"),
+        ("Link", '<x.css>; rel="style\\sheet"', "show it otherwise"),
         ("Link", "<x>; rel=canonical", ""),
         ("Content-Type", "text/html; charset=UTF-8", ""),
     ],
@@ -144,6 +155,16 @@ def test_a_header_that_changes_what_a_browser_shows_is_refused(
         done = verify(address)
     assert (done.exit_code == 0) == (not told), done.output
     assert told in str(done.exception)
+
+
+def test_what_is_no_page_is_not_sent_as_one_and_the_address_shows_the_front_page(small: PublishedFolder) -> None:
+    files = everything(small.folder)
+    rows = headed(files["battles.jsonl"], "content-type", "text/html")
+    with served(files, battles_jsonl=rows) as (address, _):
+        assert "show it otherwise" in str(verify(address).exception)
+    other = files["index.html"].replace(b"</h1>", b" (best: model-9)</h1>", 1)
+    with served({**files, "": other}) as (address, _):
+        assert "answers with another page" in str(verify(address).exception)
 
 
 def test_an_address_leads_nowhere_else(small: PublishedFolder) -> None:

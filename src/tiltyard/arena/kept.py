@@ -20,8 +20,8 @@ class Kept(NamedTuple):
     until: str
     rule: str = ""
     days: int = 0
-    where: Literal["everywhere", "open", "invited"] = "everywhere"
-    """In which arenas: in all, in those open to everyone, or in those with invitations."""
+    where: Literal["everywhere", "open"] = "everywhere"
+    """In which arenas: in all, or in those open to everyone."""
 
     def row(self, days: int = 0) -> tuple[str, str, str]:
         """The row of a table, with the days of a policy; else with the default."""
@@ -43,13 +43,12 @@ KEPT = (
         400,
     ),
     Kept(
-        "Which invitation you used, and what the operator wrote on it",
-        "Only invited visitors may vote, and limits count by invitation. The log holds a random key for it.",
+        "Which invitation you used, if you did, and what the operator wrote on it",
+        "So that only those vote who were invited, where that is so; limits count by it. The log holds a random key.",
         "As long as the hash of your cookie; an invitation for many people stays until it is revoked or over, and "
         "{days} days more.",
         "voter_days",
         400,
-        "invited",
     ),
     Kept(
         "How often you voted, looked at pairs or reported",

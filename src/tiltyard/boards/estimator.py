@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from tiltyard.errors import OptionError, OptionValue, TooLarge
 
-RATING_MAX = 1e9
+RATING_MAX = 1e6
 """How far from 0 a scale may start: much further, and the points of a battle would be lost in rounding."""
 
 

@@ -398,7 +398,7 @@ def validity_command(
     need_arena()
     from tiltyard.arena.following.evidence import study_of
     from tiltyard.arena.following.replay import period_of_log
-    from tiltyard.arena.store import Store
+    from tiltyard.arena.store.forgetting import open_store
     from tiltyard.arena.store.reading import events_in_order
     from tiltyard.arena.weekly import weekly_report
     from tiltyard.files import write_text
@@ -406,7 +406,7 @@ def validity_command(
     from tiltyard.report.weekly_text import weekly_json, weekly_markdown
 
     length = _microseconds(since)
-    store = Store.open(db)
+    store = open_store(db)
     try:
         with store.database.read() as connection:
             last = connection.value("SELECT at FROM events ORDER BY seq DESC LIMIT 1") or 0
@@ -440,12 +440,12 @@ def weekly_command(
     A week is Monday to Sunday (UTC), and finished an hour after its end. Weeks without a vote have no report.
     """
     need_arena()
-    from tiltyard.arena.store import Store
+    from tiltyard.arena.store.forgetting import open_store
     from tiltyard.arena.store.weeks import kept_weeks
     from tiltyard.pages.figures import plural
     from tiltyard.report.weekly import keep_finished_weeks, write_folder
 
-    store = Store.open(db)
+    store = open_store(db)
     try:
         written = set(keep_finished_weeks(store, again=again))
         for kept in reversed(kept_weeks(store)):

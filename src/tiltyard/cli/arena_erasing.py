@@ -24,7 +24,8 @@ GOES: dict[What, str] = {
     "answer": "Gone for good: the answer's text and its file, and what flags quote of it. It is not served any more. "
     "These stay: its random id, its votes, and a file that another answer names too.",
     "model": "Gone for good: every title that the model had, its maker, licence, link and other names. These stay: its "
-    "id, its votes, its answers, its price and speed. `tiltyard arena import --models` can give it another title.",
+    "id, its votes, its answers, its price and speed. `tiltyard arena import --models` can give it another title; a "
+    "file that still has the old one brings it back.",
     "reason": "Gone for good: the reason that was typed. The votes stay excluded, or count, as before.",
 }
 
@@ -69,7 +70,7 @@ def erase_command(
     say(f"erased: {len(names) + len(more)}")
     note(f"kept for restored copies in {arena.store.outside.deletions_path}")
     if not clean:
-        note("others read the database meanwhile: traces may be in its files until it is tidied. Run it again later.")
+        note("others read the database meanwhile: traces may be in its files. Later: tiltyard arena tidy")
 
 
 def withdraw_command(

@@ -115,9 +115,10 @@ def backup_command(
     need_arena()
     from tiltyard.arena.service import clock
     from tiltyard.arena.store import Store
+    from tiltyard.arena.store.forgetting import open_store
     from tiltyard.arena.store.witnessing import public_head
 
-    store = Store.open(db)
+    store = open_store(db)
     try:
         store.database.copy(out)
     finally:

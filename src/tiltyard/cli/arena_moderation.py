@@ -211,8 +211,8 @@ def invite_command(
     from urllib.parse import urlsplit
 
     from tiltyard.arena.service import clock
-    from tiltyard.arena.store import Store
     from tiltyard.arena.store.checkpoints import load_state
+    from tiltyard.arena.store.forgetting import open_store
     from tiltyard.arena.store.invitations import all_invitations, make_invitations, revoke_invitations
     from tiltyard.arena.units import DAY
     from tiltyard.files import json_text, write_private
@@ -230,7 +230,7 @@ def invite_command(
             write_private(out, links.encode())
             note(f"wrote {n} links to {out}. Whoever has one may vote; keep the file safe, or delete it.")
 
-    store = Store.open(db)
+    store = open_store(db)
     try:
         now = clock()
         if revoke is not None:

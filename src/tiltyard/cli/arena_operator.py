@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Reason = Annotated[
     str,
-    typer.Option(help="Why. It is kept in the log, and not public. Name no person."),
+    typer.Option(help="Why. It is kept in the log, and shown in the validity report of its week: name no person."),
 ]
 Voters = Annotated[
     list[str] | None,
@@ -150,15 +150,14 @@ def reports_command(
     """
     need_arena()
     from tiltyard.arena.service import clock
-    from tiltyard.arena.store import Store
     from tiltyard.arena.store.desk import latest_comments, reported_answers, settle_reports
-    from tiltyard.arena.store.forgetting import delete_comment
+    from tiltyard.arena.store.forgetting import delete_comment, open_store
     from tiltyard.files import json_text
     from tiltyard.pages.figures import day
 
     if (action == "list") == bool(names):
         raise OptionError("write `dismiss` or `delete-comment`, and then ids; without them, all are listed.")
-    store = Store.open(db)
+    store = open_store(db)
     try:
         for name in names or ():
             there = settle_reports(store, name, clock()) if action == "dismiss" else delete_comment(store, name)

@@ -81,16 +81,19 @@ def tidy_command(
     from tiltyard.arena.service import clock
     from tiltyard.arena.store import Store
     from tiltyard.arena.store.checkpoints import load_state
-    from tiltyard.arena.store.forgetting import tidy
+    from tiltyard.arena.store.forgetting import TABLES, tidy
 
     store = Store.open(db)
     try:
         with store.database.read() as connection:
             days = load_state(connection)[0].policy.retention.voter_days if voter_days is None else voter_days
         done = tidy(store, clock(), days)
+        clean = store.database.purge_deleted(*TABLES)
     finally:
         store.close()
     _say_deleted(done)
+    if not clean:
+        note("others read the database meanwhile: traces may be in its files. Run it again later.")
 
 
 def _say_deleted(done: Deleted) -> None:

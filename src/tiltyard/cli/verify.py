@@ -79,8 +79,8 @@ def verify_command(
     from tiltyard.arena.heads import kept_heads, trusted_keys
     from tiltyard.publish import KeptProof, check_folder, check_run
 
-    fingerprint = (fingerprint or "").strip().lower()
-    if fingerprint and not SHA256.fullmatch(fingerprint):
+    unasked, fingerprint = fingerprint is None, (fingerprint or "").strip().lower()
+    if not unasked and not SHA256.fullmatch(fingerprint):
         raise OptionError(f"--fingerprint {fingerprint[:80]!r} is no fingerprint: it has 64 letters from 0-9 and a-f.")
     with published_folder(source) as folder:
         outside, path = folder or Path(source), Path(source)

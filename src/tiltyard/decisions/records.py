@@ -258,13 +258,13 @@ class Difference(Comparison):
         estimate: The difference from all battles: those between the two, and those against other models.
         contrast: The same in logits, with what other levels and tests need.
         level: Confidence level of the intervals.
+        interval: How the interval is computed: clusters, effective counts, degrees of freedom.
         direct: The battles between the two; None where they never met.
         parts: The difference in each dimension and category, where battles have them.
         prompts: How the two did on each prompt, where prompts are known.
         n_battles: Rated battles in which one of the two took part.
         n_prompts: Prompts of these battles; None where prompts are unknown.
         n_voters: Voters of these battles; None where voters are unknown.
-        interval: How the interval is computed: clusters, effective counts, degrees of freedom.
         left_out: Battles that were not rated, by reason.
         remarks: Sentences a reader should not miss.
         anytime: Whether the intervals hold however often one looks while battles come in.

@@ -32,7 +32,15 @@ NODES = 24
 
 @dataclass(frozen=True, kw_only=True)
 class Goal(GoalOptions):
-    """What a sample should show, and how surely; a margin is in rating points, and None: to be called better."""
+    """What a sample should show, and how surely.
+
+    Parameters:
+        power: The chance of the wanted verdict, if the difference is as assumed.
+        alpha: The error rate: how often equal models may be called different.
+        one_sided: Whether to look for `better` only.
+        margin: The new model is to be not worse by more than this, in rating points; None: to be called better.
+        anytime: Whether intervals hold however often one looks.
+    """
 
     margin: float | None = None
 

@@ -49,10 +49,19 @@ def shortened(value: str, length: int = 90) -> str:
     return line if len(line) <= length else line[: length - 1].rstrip() + "…"
 
 
+IGNORED = (
+    *(("\u034f", "\u034f"), ("\u17b4", "\u17b5"), ("\u180b", "\u180f"), ("\u2065", "\u2065"), ("\ufe00", "\ufe0f")),
+    *(("\ufff0", "\ufff8"), ("\U000e0000", "\U000e0fff")),
+)
+"""Ranges of letters that Unicode has programs ignore (Default_Ignorable_Code_Point), besides format characters."""
+
+
 def is_unseen(letter: str) -> bool:
     """Whether a letter is not seen, or steers how others are shown; those that join letters are allowed."""
-    return letter in BLANK or (
-        unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") and letter not in "\u200c\u200d"
+    return (
+        letter in BLANK
+        or (unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") and letter not in "\u200c\u200d")
+        or any(low <= letter <= high for low, high in IGNORED)
     )
 
 
@@ -60,7 +69,8 @@ def look_alikes(names: Iterable[str]) -> Iterator[str]:
     """The names that a reader takes for another one, or does not see, a sentence each."""
     known: dict[str, str] = {}
     for name in names:
-        letters = (letter for letter in name if letter not in "\u200c\u200d" and not is_unseen(letter))
+        letters = (" " if letter.isspace() or letter in BLANK else letter for letter in name)
+        letters = (letter for letter in letters if letter not in "\u200c\u200d" and not is_unseen(letter))
         seen = " ".join(unicodedata.normalize("NFKC", "".join(letters)).split())
         if known.setdefault(seen, name) != name:
             yield f"two names look alike: {known[seen]!a} and {name!a}"

@@ -98,12 +98,12 @@ def _public_log(db: str, title: str) -> tuple[list[bytes], list[PromptAdded], di
     """The witness as it is now, the prompts, in every wording, that nobody can be voting on any more, and titles."""
     try:
         from tiltyard.arena.service import clock
-        from tiltyard.arena.store import Store
+        from tiltyard.arena.store.forgetting import open_store
         from tiltyard.arena.store.reading import model_titles, retired_prompts
         from tiltyard.arena.store.witnessing import witness_lines
     except ImportError:
         raise MissingExtra("the live arena", "arena") from None
-    store = Store.open(db)
+    store = open_store(db)
     try:
         now = clock()
         return list(witness_lines(store, now, title)), retired_prompts(store, now), model_titles(store)

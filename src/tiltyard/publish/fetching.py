@@ -10,6 +10,7 @@ import time
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
+from email.message import Message
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import Any
@@ -104,11 +105,10 @@ class RemoteHost:
                 connected.shutdown(socket.SHUT_RDWR)
 
     def _read(self, answer: Any, address: str, most: int) -> Iterator[bytes]:
-        charset = answer.headers.get_content_charset("utf-8")
-        if charset not in ("utf-8", "utf8", "us-ascii"):
-            raise TiltyardError(f"{address} is sent as {charset}: a browser shows other letters. {DISTRUST}")
-        if "refresh" in answer.headers or "stylesheet" in answer.headers.get("link", "").lower():
-            raise TiltyardError(f"{address} is sent with a header by which a browser shows more. {DISTRUST}")
+        if odd := odd_header(answer.headers, is_page=urlsplit(address).path.endswith((".html", "/"))):
+            raise TiltyardError(
+                f"{address} is sent with the header {odd[:200]!r}: browsers show it otherwise. {DISTRUST}"
+            )
         begun, read = time.monotonic(), 0
         while most >= 0 and (data := answer.read1(min(CHUNK, most + 1))):
             most -= len(data)
@@ -144,6 +144,23 @@ class RemoteHost:
             raise
 
 
+def odd_header(headers: Message, *, is_page: bool) -> str:
+    """A header with which a browser shows other things than the bytes say; empty: there is none."""
+    for name, value in headers.items():
+        key, words = name.lower(), value.lower().replace("\\", "")
+        kind, *rest = (part.strip(' "') for part in words.split(";"))
+        odd = key == "refresh" or (key == "link" and "style" in words)
+        if key == "content-encoding":
+            odd = kind != "identity"
+        elif key == "content-type":
+            charsets = {part.partition("=")[2].strip("' \"") for part in rest if part.startswith("charset")}
+            odd = bool(charsets - {"utf-8", "utf8", "us-ascii"})
+            odd |= kind != "text/html" if is_page else "html" in kind or "multipart" in kind
+        if odd:
+            return f"{name}: {value}"
+    return "Content-Type, which is missing" if is_page and "content-type" not in headers else ""
+
+
 def _is_own(host: str) -> bool:
     """Whether a host, as it was given, is one of this machine or of its own network."""
     try:
@@ -169,6 +186,8 @@ def fetch_folder(address: str, folder: Path) -> bool:
         content = site.file(f"{base}/{quote(name)}", file.bytes)
         if content is not None:
             write_bytes(folder / name, content)
+        if name == "index.html" and site.file(f"{base}/", file.bytes) != content:
+            raise TiltyardError(f"{base}/ answers with another page than {base}/index.html. {DISTRUST}")
     write_bytes(folder / MANIFEST, data)
     return True
 

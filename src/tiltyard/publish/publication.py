@@ -16,6 +16,7 @@ import numpy as np
 from tiltyard.battles.battle import FLAGS
 from tiltyard.battles.table import MISSING, BattleTable, Codes, Column
 from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry
+from tiltyard.boards.estimator import RATING_MAX
 from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.selection import Selection
 from tiltyard.errors import BattleError, OptionError, RatingError
@@ -101,10 +102,11 @@ class BoardRules(msgspec.Struct, frozen=True, kw_only=True):
     def check(self) -> None:
         """Refuse numbers that no board can have."""
         numbers = (self.min_battles, self.level, self.centre, *(() if self.anchor is None else self.anchor[1:]))
-        if not all(map(math.isfinite, numbers)) or not LEVELS[0] <= self.level < LEVELS[1] or self.min_battles < 0:
+        finite, near = all(map(math.isfinite, numbers)), max(map(abs, numbers[2:])) <= RATING_MAX
+        if not (finite and near) or not LEVELS[0] <= self.level < LEVELS[1] or self.min_battles < 0:
             raise OptionError(
                 f"these rules give no board: level {self.level:g}, at least {self.min_battles:g} battles, mean "
-                f"{self.centre:g}. The level is from 0.5 to below 1, and every number is finite."
+                f"{self.centre:g}. The level is from 0.5 to below 1, and ratings are within ±{RATING_MAX:,.0f}."
             )
 
     def estimator(self, dimension: str | None = None) -> BradleyTerry:

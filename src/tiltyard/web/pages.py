@@ -403,7 +403,7 @@ async def privacy(request: Request) -> Response:
 
 def _kept(policy: Policy, *, limited: bool) -> list[tuple[str, str, str]]:
     """The rows of what is kept about visitors that hold for a site."""
-    here = {"everywhere", "invited" if policy.entry.invitation_only else "open" if limited else ""}
+    here = {"everywhere", "open" if limited and not policy.entry.invitation_only else ""}
     return [kept.row(getattr(policy.retention, kept.rule, 0)) for kept in KEPT if kept.where in here]
 
 

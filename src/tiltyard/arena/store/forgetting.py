@@ -58,9 +58,13 @@ def forget_cookie(store: Store, cookie_hash: str) -> None:
 
 
 def forget_voters(store: Store, voters: Sequence[str]) -> Deleted:
-    """Forget the visitors with these random keys; their votes stay."""
-    store.outside.note_deleted("voter", voters)
+    """Forget the visitors with these random keys; their votes stay.
+
+    What is noted outside is of their cookies: a hash of a key that is public with votes would lead back to them.
+    """
     with store.database.write(lock=True) as connection:
+        cookies = connection.rows("SELECT cookie_hash FROM voters WHERE voter IN ??", voters)
+        store.outside.note_deleted("voter", [cookie for (cookie,) in cookies])
         result = _forget(connection, voters)
     store.database.purge_deleted()
     return result
@@ -110,6 +114,17 @@ def delete_comment(store: Store, matchup_id: str) -> bool:
     return deleted
 
 
+def open_store(url: str) -> Store:
+    """The arena at a URL; in an older copy, what was deleted since it was made is deleted again."""
+    store = Store.open(url)
+    try:
+        forget_again(store)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
 def forget_again(store: Store) -> None:
     """Delete from an older copy of the database what was deleted since it was made."""
     hashes, everybody = store.outside.deletions()
@@ -117,18 +132,14 @@ def forget_again(store: Store) -> None:
         return
     erase_again(store, hashes)
     with store.database.read() as connection:
-        found = [
-            [name for (name,) in connection.rows(query) if deletion(kind, name) in hashes]
-            for kind, query in (
-                ("voter", "SELECT DISTINCT voter FROM voters"),
-                ("invitation", "SELECT name FROM invitations"),
-            )
-        ]
+        cookies = connection.rows("SELECT cookie_hash, voter FROM voters")
+        voters = sorted({voter for cookie, voter in cookies if deletion("voter", cookie) in hashes})
+        links = connection.rows("SELECT name FROM invitations")
+        invitations = [name for (name,) in links if deletion("invitation", name) in hashes]
         first = connection.value("SELECT min(created_at) FROM voters")
     is_old = first is not None and first <= everybody
-    if not any(found) and not is_old:
+    if not (voters or invitations or is_old):
         return
-    voters, invitations = found
     with store.database.write(lock=True) as connection:
         if is_old:
             _forget_until(connection, everybody)
