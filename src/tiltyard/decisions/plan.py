@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 from itertools import pairwise
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,7 @@ from tiltyard.decisions.sources import open_source
 from tiltyard.decisions.two_models import likely_to_cluster, make_bradley_terry, mean_result, read_to_compare
 from tiltyard.decisions.words import signed
 from tiltyard.errors import OptionError
-from tiltyard.options import BattleOptions, FitOptions, InputOptions, SideOptions, takes
+from tiltyard.options import BattleOptions, FitOptions, Help, InputOptions, SideOptions, takes
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.graph import Reach
 from tiltyard.ratings.intervals import FEW, Covariance
@@ -286,13 +286,15 @@ def plan_difference(
 
 @dataclass(frozen=True, kw_only=True)
 class PilotOptions(BattleOptions, FitOptions, SideOptions):
-    """What a plan from battles is made by; `sizes` are numbers of prompts whose smallest difference is given too."""
+    """What a plan from battles is made by."""
 
-    goal: Goal = GOAL
-    price: CallPrice | None = None
-    differences: Sequence[float] | None = None
-    sizes: Sequence[int] = ()
-    seed: int = 0
+    goal: Annotated[Goal, Help("What is to be shown, and how surely.")] = GOAL
+    price: Annotated[CallPrice | None, Help("What one call of the judge costs.")] = None
+    differences: Annotated[
+        Sequence[float] | None, Help("True differences in rating points.", "that of now, 5, 10, 20 and 50")
+    ] = None
+    sizes: Annotated[Sequence[int], Help("Numbers of prompts whose smallest difference is given too.")] = ()
+    seed: Annotated[int, Help("Seed of random draws.")] = 0
 
 
 @takes(PilotOptions)
