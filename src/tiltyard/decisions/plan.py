@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from tiltyard import decisions
 from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.missing_verdicts import no_go
-from tiltyard.battles.reading import BattleData
+from tiltyard.battles.opened import BattleData
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.certainty import Solved, apart, apart_at_any_time
