@@ -40,7 +40,7 @@ EXPORTING = (
 )
 MODULES = (*EXPORTING.split(), *FURTHER)
 TYPES = {
-    "tiltyard.battles.reading": "BattleData",
+    "tiltyard.battles.opened": "BattleData",
     "tiltyard.battles.writing": "Battles",
     "tiltyard.battles.inputs": "PathLike",
     "tiltyard.battles.table": "Column",

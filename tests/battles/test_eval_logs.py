@@ -72,7 +72,9 @@ def test_both_kinds_of_inspect_logs_and_both_ways_of_packing_give_the_same(tmp_p
 
 def test_a_log_can_be_mapped_filtered_and_rated() -> None:
     files = [LOGS / "birds_v1.eval", LOGS / "birds_v2.eval"]
-    board = ty.rate(files, dimension="includes", map={"category": "metadata.topic"}, where="repeat = 1")
+    board = ty.rate(
+        files, dimension="includes", as_battles=True, map={"category": "metadata.topic"}, where="repeat = 1"
+    )
     assert board.n_battles == 3
     assert board.settings["interval"]["clusters"][0]["count"] == 3
     table = read_battles(files, map={"category": "metadata.topic"}, default_source="human")

@@ -5,13 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 from board_rows import arena, assert_same_board, battle, swapped
 
 import tiltyard as ty
-from tiltyard.boards import METHODS, InputOptions, Selection, make_estimator, sequential
+from tiltyard.battles import opened
+from tiltyard.boards import METHODS, InputOptions, sequential
 from tiltyard.boards.certainty import apart_at_any_time
 from tiltyard.errors import NoBattles, OptionError, RatingError
 from tiltyard.ratings import POINTS_PER_LOGIT
@@ -222,7 +225,7 @@ def test_where_filters_while_reading_and_is_written_down(file):
 
 
 def test_one_board_per_value_of_a_column(file):
-    estimator = make_estimator("bt", Selection(), ties="half")
+    estimator = ty.BradleyTerry(ties="half")
     rows = [{**row, "language": "English" if at % 2 else "German"} for at, row in enumerate(ROWS)]
     boards = ty.rate_by(rows, "language", estimator)
     assert list(boards) == ["English", "German"]
@@ -238,7 +241,7 @@ def test_one_board_per_value_of_a_column(file):
 def test_a_value_that_cannot_be_rated_is_an_error_or_is_left_out_and_named():
     lonely = {"model_a": "a", "model_b": "b", "winner": "tie", "source": "human", "language": "Latin"}
     rows = [*({**row, "language": "English"} for row in ROWS), lonely]
-    estimator = make_estimator("bt", Selection())
+    estimator = ty.BradleyTerry()
     with pytest.raises(RatingError, match="language Latin: every battle is a tie"):
         ty.rate_by(rows, "language", estimator)
     said: list[ty.TiltyardError] = []
@@ -252,7 +255,7 @@ def test_a_value_that_cannot_be_rated_is_an_error_or_is_left_out_and_named():
 
 def test_rows_without_a_value_are_on_no_board():
     rows = [{**row, "language": "English"} for row in ROWS] + arena(2, n=50)
-    boards = ty.rate_by(rows, "language", make_estimator("bt", Selection()))
+    boards = ty.rate_by(rows, "language", ty.BradleyTerry())
     assert list(boards) == ["English"]
     assert boards["English"].n_battles == len(ROWS)
 
@@ -435,3 +438,24 @@ def test_an_option_that_changes_nothing_is_an_error(options, idle):
 def test_options_that_change_something_are_none():
     ty.rate(ROWS, ci="bootstrap", rounds=10, level=0.9, cluster="none", anytime=True)
     ty.rate(ROWS, ci="none", misfit=False)
+
+
+@pytest.mark.parametrize("options", [{}, {"by": "language"}, {"method": "elo"}])
+def test_a_file_is_expanded_sampled_and_recognised_once(
+    options: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    def counted(name: str, real: Callable[..., object]) -> Callable[..., object]:
+        def called(*given: object) -> object:
+            calls.append(name)
+            return real(*given)
+
+        return called
+
+    for name in ("find_parts", "tool_of", "_file_header", "recognise"):
+        monkeypatch.setattr(opened, name, counted(name, getattr(opened, name)))
+    path = tmp_path / "battles.csv"
+    path.write_text("model_a,model_b,winner,source,language\n" + "a,b,model_a,human,x\nb,a,model_a,human,x\n" * 4)
+    ty.rate(path, **options)
+    assert calls == ["find_parts", "tool_of", "_file_header", "recognise"]

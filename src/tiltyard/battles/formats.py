@@ -442,10 +442,8 @@ def named(name: str, header: Collection[str], where: str, mapped: ColumnMap = NO
     )
 
 
-def recognise(
-    header: Collection[str], where: str, *, source_is_given: bool = False, mapped: ColumnMap = NO_MAP
-) -> Format:
-    """The first format that a header fits; our own may lack `source` when the caller gives one.
+def recognise(header: Collection[str], where: str, mapped: ColumnMap = NO_MAP) -> Format:
+    """The first format that a header fits; our own may lack `source` (`check_source`).
 
     A mapped column counts as one of that name: `map={"score_a": …}` rules out the formats that a column `score_a` does.
     """
@@ -456,9 +454,15 @@ def recognise(
             if candidate.fits(header):
                 return candidate
     own = next(known for known in FORMATS if known.name == "tiltyard").mapped(mapped)
-    if source_is_given and not own.lacking(header):
-        return own
-    raise BattleError(f"{where}: ", *_unrecognised(own, header, mapped))
+    if own.lacking(header):
+        raise BattleError(f"{where}: ", *_unrecognised(own, header, mapped))
+    return own
+
+
+def check_source(spelling: Format, header: Collection[str], where: str, mapped: ColumnMap) -> None:
+    """Refuse a format that does not say who decides where rows do not either."""
+    if spelling.default_source is None and spelling.lacking(header, ["source"]):
+        raise BattleError(f"{where}: ", *_unrecognised(spelling, header, mapped))
 
 
 def _unrecognised(own: Format, header: Collection[str], mapped: ColumnMap) -> tuple[str | OptionValue, ...]:

@@ -6,7 +6,7 @@ import importlib.util
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -56,13 +56,6 @@ class ReusableFrame:
 def reusable(data: Any) -> ReusableFrame:
     """The frame in a form that can be read more than once; no row of it becomes a Python object."""
     return data if isinstance(data, ReusableFrame) else ReusableFrame(data)
-
-
-def rereadable(data: Any) -> Any:
-    """The same battles in a form that can be read more than once, like a list instead of a generator."""
-    if is_frame(data):
-        return reusable(data)
-    return list(data) if isinstance(data, Iterator) else data
 
 
 def _must_spool(data: Any) -> bool:

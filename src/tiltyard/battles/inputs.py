@@ -281,7 +281,7 @@ class RawColumn(msgspec.Struct, frozen=True):
     inner: str | int | None = None
 
 
-class Header(msgspec.Struct, frozen=True):
+class Header(msgspec.Struct, frozen=True, eq=False):
     """The columns of a source. `cells` says how its values are written: as JSON, as CSV text, or as typed values.
 
     `places` names every column of a CSV file in its place, also those without a heading, which are left out elsewhere.

@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles.battle import Source
-from tiltyard.battles.reading import BattleData, find_problems, peek, read_battles
+from tiltyard.battles.opened import BattleData, Opened
+from tiltyard.battles.reading import find_problems, peek, read_battles
 from tiltyard.battles.table import MISSING, BattleTable, Codes
 from tiltyard.errors import BattleError, NoBattles, OptionError
 from tiltyard.files import write_json
@@ -148,20 +149,20 @@ def _stratified(stratum: NDArray[np.int64], n: int, rng: np.random.Generator) ->
     return rng.permutation(np.concatenate(picked))
 
 
-def from_spreadsheet(people: BattleData) -> BattleData:
+def from_spreadsheet(people: Opened) -> Opened:
     """The rows of sheets that a spreadsheet saved its own way: semicolons or tabs, UTF-16 or Windows-1252.
 
     Whatever is no such sheet is given back as it is.
     """
-    if not isinstance(people, str | Path):
+    if not isinstance(people.data, str | Path):
         return people
-    given = Path(people)
+    given = Path(people.data)
     files = sorted(given.glob("*.csv")) if given.is_dir() else [given] if given.suffix.lower() == ".csv" else []
     texts = [_decoded(file.read_bytes()) for file in files if file.is_file()]
     if not any(foreign or _delimiter(text) != "," for text, foreign in texts):
         return people
     read = (csv.DictReader(io.StringIO(text), delimiter=_delimiter(text), restkey="") for text, _ in texts)
-    return [{name: cell for name, cell in row.items() if name} for rows in read for row in rows]
+    return Opened([{name: cell for name, cell in row.items() if name} for rows in read for row in rows])
 
 
 def _decoded(data: bytes) -> tuple[str, bool]:
@@ -185,17 +186,15 @@ def _delimiter(text: str) -> str:
 
 def is_sheet(people: BattleData) -> bool:
     """Whether labels are a filled-in sheet rather than battles."""
-    return not isinstance(people, BattleTable) and SHEET_COLUMN in peek(people, default_source="human").raw_columns
+    return SHEET_COLUMN in peek(people, default_source="human").raw_columns
 
 
 def find_key(battles: BattleData) -> SheetKey:
     """The key of the folder that battles came from: a run folder, or a file in one."""
-    paths = [battles] if isinstance(battles, str | Path) else battles
-    for path in paths if isinstance(paths, list | tuple) else ():
-        if isinstance(path, str | Path):
-            folder = Path(path) if Path(path).is_dir() else Path(path).parent
-            if (key := SheetKey.of_folder(folder)) is not None:
-                return key
+    for path in Opened.of(battles).paths:
+        folder = Path(path) if Path(path).is_dir() else Path(path).parent
+        if (key := SheetKey.of_folder(folder)) is not None:
+            return key
     raise OptionError(
         f"the labels are a sheet without names, and no {KEY_FILE} is beside the judged battles to tell whose answers "
         "they are about. Give the run folder that the sheet was drawn from."

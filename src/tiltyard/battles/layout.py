@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 import math
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Annotated, Final
@@ -18,7 +18,7 @@ import numpy as np
 
 from tiltyard.battles import formats
 from tiltyard.battles.battle import FLAGS, OPTIONAL_FIELDS, TEXT_FIELDS, Source, is_pair
-from tiltyard.battles.formats import Format, listed, read_map
+from tiltyard.battles.formats import ColumnMap, Format, listed, read_map
 from tiltyard.battles.inputs import Header, RawColumn
 from tiltyard.errors import BattleError, OptionError, OptionValue
 from tiltyard.options import Help, ReadingOptions
@@ -124,17 +124,28 @@ class ReadBattlesOptions(ReadingOptions):
         return replace(self, columns=columns, hashed=())
 
 
-def choose_format(header: Header, options: ReadBattlesOptions, where: str) -> Format:
+Recognise = Callable[[Header, str, ColumnMap], Format]
+"""How the format of a source with a name is recognised by its header."""
+
+
+def choose_format(
+    header: Header,
+    options: ReadBattlesOptions,
+    where: str,
+    recognise: Recognise = formats.recognise,
+) -> Format:
     """The format that was asked for, or the one that the header shows."""
     if options.format in formats.LOG_FORMATS:
         raise BattleError(
             f"{where} is not a log of {options.format}. Name the right format (", OptionValue("format"), ")."
         )
     mapped = read_map(options.map)
-    if options.format == "auto":
-        given = options.default_source is not None
-        return formats.recognise(header, where, source_is_given=given, mapped=mapped)
-    return formats.named(options.format, header, where, mapped)
+    if options.format != "auto":
+        return formats.named(options.format, header, where, mapped)
+    spelling = recognise(header, where, mapped)
+    if options.default_source is None:
+        formats.check_source(spelling, header, where, mapped)
+    return spelling
 
 
 def make_layout(header: Header, options: ReadBattlesOptions, where: str, spelling: Format | None = None) -> Layout:

@@ -19,8 +19,8 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.battles.inputs import BATTLES, MANIFEST, MATCHES, SCORES, VERDICTS, find_parts
-from tiltyard.battles.reading import BattleData
+from tiltyard.battles.inputs import BATTLES, MANIFEST, MATCHES, SCORES, VERDICTS
+from tiltyard.battles.opened import BattleData, Opened
 from tiltyard.errors import RunFolderError
 
 NEVER_ASKED, NO_ANSWER = "never asked", "no answer"
@@ -150,10 +150,7 @@ def missing_verdicts(battles: BattleData) -> MissingVerdicts:
 
 def run_folders(battles: BattleData) -> list[Path]:
     """The run folders that battles or scores come from; none where they come from no run."""
-    paths = [battles] if isinstance(battles, str | Path) else battles
-    if not isinstance(paths, Sequence) or not paths or not all(isinstance(path, str | Path) for path in paths):
-        return []
-    parts = [] if "-" in map(str, paths) else find_parts(paths)
+    parts = Opened.of(battles).parts
     folders = [part.path.parent.resolve() for part in parts if part.path.name in (BATTLES, SCORES)]
     above = [part.path.resolve().parents[1] for part in parts if part.path.parent.name == VERDICTS]
     return list(dict.fromkeys([*folders, *(folder for folder in above if (folder / MANIFEST).is_file())]))

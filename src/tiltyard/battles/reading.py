@@ -10,12 +10,10 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import groupby
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from tiltyard.battles.battle import Battle
 from tiltyard.battles.careful import (
     BadRows,
     RawRow,
@@ -23,7 +21,6 @@ from tiltyard.battles.careful import (
     kept_by_where,
     locate,
     read_carefully,
-    row_lines,
     value_of,
 )
 from tiltyard.battles.eval_logs import LM_EVAL_SUMMARY, UNPAIRED, check_tie_band
@@ -34,8 +31,6 @@ from tiltyard.battles.fast import (
     check_where,
     file_rows,
     give_back_memory,
-    identifier,
-    literal,
     load,
     needs_large_limits,
     repeated_ids,
@@ -44,19 +39,8 @@ from tiltyard.battles.fast import (
     where_error,
 )
 from tiltyard.battles.formats import Format, check_mapped, log_format, read_map
-from tiltyard.battles.frames import ReusableFrame, is_frame, reusable
-from tiltyard.battles.inputs import (
-    FileKind,
-    Header,
-    Part,
-    PathLike,
-    RawColumn,
-    file_header,
-    find_parts,
-    header_of_rows,
-    merged_header,
-    typed_header,
-)
+from tiltyard.battles.frames import ReusableFrame
+from tiltyard.battles.inputs import Header, Part, RawColumn, header_of_rows, merged_header
 from tiltyard.battles.layout import (
     Field,
     FieldKind,
@@ -67,7 +51,8 @@ from tiltyard.battles.layout import (
     present_columns,
     read_label,
 )
-from tiltyard.battles.log_readers import log_reader, read_logs, tool_of
+from tiltyard.battles.log_readers import log_reader
+from tiltyard.battles.opened import BattleData, Opened, frame_rows
 from tiltyard.battles.settle import Settled, settle
 from tiltyard.battles.table import BattleTable, concat, has_equal_rows, merge_equal
 from tiltyard.errors import BattleError, NoBattles, OptionError, OptionValue
@@ -262,63 +247,53 @@ class RowSource(msgspec.Struct, frozen=True, eq=False):
 
 def find_sources(data: Any, options: ReadBattlesOptions) -> list[RowSource]:
     """The sources in some data, in order; files of one kind and format are one source, and logs of one tool are."""
-    sources = _sources(data, options)
+    sources = _sources(Opened.of(data), options)
     if options.tie_band is not None and all(source.unpaired is None for source in sources):
         raise OptionError("tie_band is about logs with scores, and there is none: these battles have outcomes already.")
     return sources
 
 
-def _sources(data: Any, options: ReadBattlesOptions) -> list[RowSource]:
-    if isinstance(data, str | Path):
-        return _file_sources(find_parts(data), options)
-    if is_frame(data):
-        frame = reusable(data)
-        with session() as connection:
-            header = described(connection, frame_rows(connection, frame))
-        return [RowSource("the frame", make_layout(header, options, "the frame"), frame=frame)]
-    if isinstance(data, Mapping) or not isinstance(data, Iterable):
-        raise BattleError(f"battles cannot be read from a {type(data).__name__}. Give a path, a frame, or rows.")
-    items = list(data)
-    if not items:
+def _sources(opened: Opened, options: ReadBattlesOptions) -> list[RowSource]:
+    if opened.paths:
+        return _file_sources(opened, options)
+    if opened.frame is not None:
+        layout = _make_layout(opened, opened.frame_header, options, "the frame")
+        return [RowSource("the frame", layout, frame=opened.frame)]
+    if opened.items is None:
+        raise BattleError(f"battles cannot be read from a {type(opened.data).__name__}. Give a path, a frame, or rows.")
+    if not opened.items:
         raise NoBattles("there are no battles to read: the list is empty.")
-    if all(isinstance(item, str | Path) for item in items):
-        return _file_sources(find_parts(items), options)
-    held = list(row_lines(item.to_dict() if isinstance(item, Battle) else item for item in items))
-    header = header_of_rows((line.row for line in held if line.fault is None), "json")
-    return [RowSource("the rows", make_layout(header, options, "the rows"), held=held)]
+    layout = _make_layout(opened, opened.held.header, options, "the rows")
+    return [RowSource("the rows", layout, held=opened.held.rows)]
 
 
-def frame_rows(connection: DuckDBPyConnection, frame: ReusableFrame) -> str:
-    """What comes after FROM for a frame, given to DuckDB as it is or, where that is not possible, as a Parquet file."""
-    if frame.path is not None:
-        return f"read_parquet({literal(str(frame.path))})"
-    connection.register("frame", frame.shared)
-    return "frame"
+def _make_layout(opened: Opened, header: Header, options: ReadBattlesOptions, name: str) -> Layout:
+    return make_layout(header, options, name, choose_format(header, options, name, opened.recognise))
 
 
-def _file_sources(parts: Sequence[Part], options: ReadBattlesOptions) -> list[RowSource]:
-    logs, parts = _logs_apart(parts, options)
+def _file_sources(opened: Opened, options: ReadBattlesOptions) -> list[RowSource]:
+    logs, parts = _logs_apart(opened, options)
     if logs and (parts or len(logs) > 1):
         options = options.with_texts()
     sources = []
     for tool, files in logs.items():
-        logged, name = read_logs(tool, files, check_tie_band(options.tie_band)), _name(files)
+        logged, name = opened.read_logs(tool, tuple(files), check_tie_band(options.tie_band)), _name(files)
         header = header_of_rows((line.row for line in logged.rows if line.fault is None), "json")
         mapped = read_map(options.map)
         check_mapped(mapped, header, name)
         layout = make_layout(header, options, name, log_format(tool).mapped(mapped))
         sources.append(RowSource(name, layout, held=logged.rows, unpaired=logged.unpaired))
-    return sources + _row_sources(parts, options) if parts else sources
+    return sources + _row_sources(opened, parts, options) if parts else sources
 
 
-def _logs_apart(parts: Sequence[Part], options: ReadBattlesOptions) -> tuple[dict[str, list[Part]], list[Part]]:
+def _logs_apart(opened: Opened, options: ReadBattlesOptions) -> tuple[dict[str, list[Part]], list[Part]]:
     if options.format != "auto" and log_reader(options.format) is None:
-        return {}, list(parts)
+        return {}, opened.parts
     logs: dict[str, list[Part]] = {}
     others: list[Part] = []
     summaries: list[Part] = []
-    for part in parts:
-        tool = tool_of(part, options.format)
+    for part in opened.parts:
+        tool = opened.tool(part, options.format)
         if tool == LM_EVAL_SUMMARY:
             summaries.append(part)
         elif tool is None or options.format not in ("auto", tool):
@@ -333,45 +308,20 @@ def _logs_apart(parts: Sequence[Part], options: ReadBattlesOptions) -> tuple[dic
     return logs, others
 
 
-def _row_sources(parts: Sequence[Part], options: ReadBattlesOptions) -> list[RowSource]:
-    headers = [parquet_header(part) if part.kind is FileKind.PARQUET else file_header(part) for part in parts]
-    shapes = []
-    for part, header in zip(parts, headers, strict=True):
-        spelling = choose_format(header, options, part.name)
-        shapes.append((part.kind, part.zipped, spelling.name, spelling.required, header.places))
-    shaped = zip(shapes, parts, headers, strict=True)
+def _row_sources(opened: Opened, parts: Sequence[Part], options: ReadBattlesOptions) -> list[RowSource]:
+    shaped = []
+    for part in parts:
+        header = opened.header(part)
+        spelling = choose_format(header, options, part.name, opened.recognise)
+        shape = (part.kind, part.zipped, spelling.name, spelling.required, header.places)
+        shaped.append((shape, part, header, spelling))
     groups = [list(zip(*run, strict=True)) for _, run in groupby(shaped, key=lambda item: item[0])]
     if len(groups) > 1:
         options = options.with_texts()
     return [
-        RowSource(_name(group), make_layout(merged_header(seen), options, _name(group)), group)
-        for _, group, seen in groups
+        RowSource(_name(group), make_layout(merged_header(seen), options, _name(group), spellings[0]), group)
+        for _, group, seen, spellings in groups
     ]
-
-
-def parquet_header(part: Part) -> Header:
-    """The columns of a Parquet file."""
-    import duckdb
-
-    try:
-        with session() as connection:
-            return described(connection, file_rows([part], Header({}, "typed"), ()))
-    except duckdb.Error as error:
-        first = str(error).strip().splitlines()[0]
-        raise BattleError(f"{part.name} cannot be read as Parquet: {first}. Check what wrote it.") from None
-
-
-def described(connection: DuckDBPyConnection, sql: str) -> Header:
-    """The columns of a typed source that is given as SQL."""
-    rows = connection.execute(f"DESCRIBE SELECT * FROM {sql}").fetchall()
-    typed = [(str(row[0]), str(row[1])) for row in rows]
-    nested = [name for name, sql_type in typed if sql_type.startswith("STRUCT") and not sql_type.endswith("]")]
-    inside: dict[str, Any] = {}
-    if nested:
-        columns = ", ".join(map(identifier, nested))
-        row = connection.execute(f"SELECT {columns} FROM {sql} LIMIT 1").fetchone()
-        inside = dict(zip(nested, row or (), strict=False))
-    return typed_header(typed, inside)
 
 
 def _repeated(values: Iterable[Hashable]) -> int:
@@ -382,10 +332,6 @@ def _repeated(values: Iterable[Hashable]) -> int:
 
 def _name(parts: Sequence[Part]) -> str:
     return parts[0].name if len(parts) == 1 else f"{parts[0].name} and {len(parts) - 1} more"
-
-
-BattleData = PathLike | Iterable[PathLike] | BattleTable | Iterable[Battle | Mapping[str, Any]] | Any
-"""Anything battles can be read from: see `read_battles`."""
 
 
 @takes(ReadBattlesOptions)
@@ -399,11 +345,12 @@ def read_battles(data: BattleData, options: ReadBattlesOptions) -> BattleTable:
         data: A path, a list of paths, a folder, a glob, "-" (standard input), a pandas or polars frame, an Arrow
             table, a DuckDB relation, an iterable of `Battle` or of dicts, or a `BattleTable` (returned as it is).
     """
-    if isinstance(data, BattleTable):
+    opened = Opened.of(data)
+    if isinstance(opened.data, BattleTable):
         if options.map or options.tie_band is not None:
             raise OptionError("map and tie_band say how a source is read; a BattleTable has been read already.")
-        return data
-    sources = find_sources(data, options)
+        return opened.data
+    sources = find_sources(opened, options)
     tables = []
     for source in sources:
         read = source.fast()
@@ -440,10 +387,12 @@ def peek(
         default_source: Who decided where a row does not say: `human` or `llm-judge`.
         map: Columns under other names, ours first; see `read_battles`.
     """
-    if isinstance(data, BattleTable):
-        return Peek("tiltyard", tuple(data.columns), ("model_a", "model_b", "winner", "source", *data.columns))
+    opened = Opened.of(data)
+    if isinstance(opened.data, BattleTable):
+        columns = tuple(opened.data.columns)
+        return Peek("tiltyard", columns, ("model_a", "model_b", "winner", "source", *columns))
     options = ReadBattlesOptions(format=format, default_source=default_source, map=map)
-    return peek_headers((source.layout.format, source.layout.header) for source in find_sources(data, options))
+    return peek_headers((source.layout.format, source.layout.header) for source in find_sources(opened, options))
 
 
 def peek_headers(seen: Iterable[tuple[Format, Header]]) -> Peek:

@@ -7,7 +7,7 @@ from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.building import WinRate
 from tiltyard.boards.comparison import BoardComparison, BoardsByValue
 from tiltyard.boards.leaderboard import EloReport, Leaderboard, RatingEntry
-from tiltyard.boards.rating import METHODS, make_estimator, rate, rate_by
+from tiltyard.boards.rating import METHODS, rate, rate_by
 from tiltyard.boards.selection import Selection
 from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
 from tiltyard.options import InputOptions
@@ -26,7 +26,6 @@ __all__ = [
     "RatingEntry",
     "Selection",
     "WinRate",
-    "make_estimator",
     "rate",
     "rate_by",
 ]

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles.battle import Source
-from tiltyard.battles.reading import BattleData, oddities, read_battles
+from tiltyard.battles.opened import BattleData
+from tiltyard.battles.reading import oddities, read_battles
 from tiltyard.battles.spark import RemoteClusters
 from tiltyard.battles.table import BattleTable, merge_equal
 from tiltyard.boards.building import Column, build_board

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles.battle import Outcome, Source
-from tiltyard.battles.reading import BattleData, oddities, read_battles
+from tiltyard.battles.opened import BattleData
+from tiltyard.battles.reading import oddities, read_battles
 from tiltyard.battles.table import MISSING, BattleTable
 from tiltyard.boards.estimator import FEWER, PAIR_BYTES, WIN_RATE_TABLES, EstimatorParameters, check_memory
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry

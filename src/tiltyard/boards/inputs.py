@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from pathlib import Path
 from threading import Thread
 from typing import Any
 
 from tiltyard.battles.battle import Source
 from tiltyard.battles.fast import about_rows
-from tiltyard.battles.frames import is_spark_frame, rereadable
-from tiltyard.battles.inputs import Part, find_parts
+from tiltyard.battles.frames import is_spark_frame
+from tiltyard.battles.inputs import Part
 from tiltyard.battles.missing_verdicts import MissingVerdicts, missing_verdicts
-from tiltyard.battles.reading import BattleData, Peek, peek, read_battles
+from tiltyard.battles.opened import BattleData, Opened
+from tiltyard.battles.reading import Peek, peek, read_battles
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.building import WinRate
@@ -33,26 +33,26 @@ Estimator = BradleyTerry | Elo | PermutationElo | Glicko2 | WinRate
 """`BradleyTerry`, `Elo`, `PermutationElo`, `Glicko2` or `WinRate`."""
 
 
-AS_IT_IS = InputOptions()
+DEFAULT_INPUT = InputOptions()
 
 
 def read_for(
     estimator: Estimator, battles: BattleData, reading: InputOptions, also: Collection[str] = ()
 ) -> BattleTable:
     """The battles with the columns that the estimator needs, counted while reading where the order does not matter."""
-    if isinstance(battles, BattleTable):
+    opened = Opened.of(battles)
+    if isinstance(opened.data, BattleTable):
         if reading.where is not None:
             raise OptionError("where filters a file or frame while it is read: give it to read_battles instead.")
-        return read_battles(battles, map=reading.map, tie_band=reading.tie_band)
-    data = rereadable(battles)
-    seen = peek(data, reading.format, reading.default_source, reading.map)
+        return read_battles(opened.data, map=reading.map, tie_band=reading.tie_band)
+    seen = peek(opened, reading.format, reading.default_source, reading.map)
     clusters, columns = columns_for(estimator, seen, also)
     in_order = isinstance(estimator, Elo | PermutationElo | Glicko2)
     times = "timestamp" in columns and not in_order
-    if times and not clusters and "timestamp" not in also and _are_very_many(data):
+    if times and not clusters and "timestamp" not in also and _are_very_many(opened.parts):
         times, columns = False, tuple(name for name in columns if name != "timestamp")
     return read_battles(
-        data,
+        opened,
         format=reading.format,
         columns=columns,
         where=reading.where,
@@ -66,18 +66,14 @@ def read_for(
     )
 
 
-def _are_very_many(data: BattleData) -> bool:
+def _are_very_many(parts: Sequence[Part]) -> bool:
     """Whether files have so many battles that they are counted rather than held to look at their times."""
-    paths = _paths(data)
-    if paths is None:
-        return False
-    parts = find_parts(paths)
     return sum(part.path.stat().st_size for part in parts) > LARGE_BYTES and about_rows(parts) > MOST_TIMES
 
 
 def is_remote(battles: BattleData, reading: InputOptions) -> bool:
     """Whether battles are counted where they are, by Spark."""
-    return reading.engine == "spark" or is_spark_frame(battles)
+    return reading.engine == "spark" or is_spark_frame(Opened.of(battles).data)
 
 
 def columns_for(estimator: Estimator, seen: Peek, also: Collection[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -104,7 +100,7 @@ def _controls(estimator: Estimator) -> list[str]:
 
 def lacking(battles: BattleData, selection: Selection) -> MissingVerdicts:
     """The matchups without a verdict of the runs that battles come from, among those that are selected."""
-    if is_spark_frame(battles) or selection.source == Source.HUMAN.value:
+    if selection.source == Source.HUMAN.value:
         return MissingVerdicts()
     result = missing_verdicts(battles)
     return result if selection.dimension is None else result.only(dimensions={selection.dimension})
@@ -127,29 +123,27 @@ def with_missing_verdicts(board: Leaderboard, missing: MissingVerdicts, of: str 
     return replace(board, remarks=remarks, details={**board.details, "missing": missing.to_dict()})
 
 
-def origin(battles: BattleData, reading: InputOptions | None = None) -> dict[str, Any]:
-    """Where battles came from, as written to a ratings file: the filter, the files' hash, our version."""
-    return origin_beside(battles, reading or InputOptions())()
+def start_hashing(battles: BattleData, reading: InputOptions = DEFAULT_INPUT) -> Callable[[], dict[str, Any]]:
+    """Where battles came from, as written to a ratings file: the filter, the files' hash, our version.
 
-
-def origin_beside(battles: BattleData, reading: InputOptions) -> Callable[[], dict[str, Any]]:
-    """`origin`, found while battles are read and rated, for which hashing a large file takes long enough."""
+    Files are hashed while battles are read and rated, which takes long enough for a large file.
+    """
     from tiltyard import __version__
 
     remote = is_remote(battles, reading)
-    parts = None if remote else _parts(battles)  # by the caller's thread: a pipe is read once, and can be interrupted
+    parts = [] if remote else Opened.of(battles).parts  # by this thread: a pipe is read once, and can be interrupted
     answers: list[str | Exception | None] = []
 
     def find() -> None:
         try:
-            answers.append(None if parts is None else _sha256(parts))
+            answers.append(files_sha256(parts))
         except Exception as error:
             answers.append(error)
 
     beside = Thread(target=find, daemon=True)
     beside.start()
 
-    def wait() -> dict[str, Any]:
+    def origin() -> dict[str, Any]:
         beside.join()
         if isinstance(answers[0], Exception):
             raise answers[0]
@@ -162,33 +156,14 @@ def origin_beside(battles: BattleData, reading: InputOptions) -> Callable[[], di
             **({"engine": "spark"} if remote else {}),
         }
 
-    return wait
+    return origin
 
 
-def files_sha256(battles: BattleData) -> str | None:
-    """The SHA-256 of the battle files' bytes, one after the other; None for battles that came from memory."""
-    parts = _parts(battles)
-    return None if parts is None else _sha256(parts)
-
-
-def _sha256(parts: Iterable[Part]) -> str:
+def files_sha256(parts: Sequence[Part]) -> str | None:
+    """The SHA-256 of the bytes of files, one after the other; None for battles that came from memory."""
     digest = hashlib.sha256()
     for part in parts:
         with part.path.open("rb") as file:
             while chunk := file.read(1 << 20):
                 digest.update(chunk)
-    return digest.hexdigest()
-
-
-def _parts(battles: BattleData) -> list[Part] | None:
-    """The files of battles in files; None for battles that are in memory."""
-    paths = _paths(battles)
-    return None if paths is None else find_parts(paths)
-
-
-def _paths(battles: BattleData) -> Sequence[str | Path] | None:
-    """The paths of battles in files; None for battles that are in memory."""
-    paths = [battles] if isinstance(battles, str | Path) else battles
-    if not isinstance(paths, Sequence) or not paths or not all(isinstance(path, str | Path) for path in paths):
-        return None
-    return paths
+    return digest.hexdigest() if parts else None

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles.battle import Outcome, Source
-from tiltyard.battles.frames import rereadable
 from tiltyard.battles.label_sheets import find_key, from_spreadsheet, is_sheet, read_sheet
-from tiltyard.battles.reading import BattleData, peek, read_battles
+from tiltyard.battles.opened import BattleData, Opened
+from tiltyard.battles.reading import peek, read_battles
 from tiltyard.battles.table import MISSING, BattleTable
 from tiltyard.boards.bradley_terry import CENTRE, REACH_NOTES, BradleyTerry
 from tiltyard.boards.building import ordered_arrays
@@ -30,7 +30,15 @@ from tiltyard.boards.certainty import (
     share_remarks,
     zero_weights,
 )
-from tiltyard.boards.inputs import AS_IT_IS, Estimator, files_sha256, is_remote, origin, read_for, with_dimensions
+from tiltyard.boards.inputs import (
+    DEFAULT_INPUT,
+    Estimator,
+    files_sha256,
+    is_remote,
+    read_for,
+    start_hashing,
+    with_dimensions,
+)
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry, whole
 from tiltyard.boards.preparation import asked_clusters, choose_clusters
 from tiltyard.boards.selection import WEIGHT_ZERO, Selection, cluster_codes, select
@@ -74,7 +82,7 @@ MOST_STRETCHED = 10.0
 
 
 def rate_with_people(
-    estimator: Estimator, battles: BattleData, people: BattleData, reading: InputOptions = AS_IT_IS
+    estimator: Estimator, battles: BattleData, people: BattleData, reading: InputOptions = DEFAULT_INPUT
 ) -> Leaderboard:
     """A judge's battles corrected by people's, on people's scale.
 
@@ -90,28 +98,28 @@ def rate_with_people(
             OptionValue("method", "bt"),
             ".",
         )
-    if is_remote(battles, reading) or is_remote(people, AS_IT_IS):
+    if is_remote(battles, reading) or is_remote(people, DEFAULT_INPUT):
         raise OptionError(
             "people's labels need the battles on this machine: use ", OptionValue("engine", "duckdb"), "."
         )
     _check(estimator)
-    data = rereadable(battles)
-    named = {*peek(data, reading.format, "llm-judge", reading.map).raw_columns, *(reading.map or {})}
+    battles, people = Opened.of(battles), Opened.of(people)
+    named = {*peek(battles, reading.format, "llm-judge", reading.map).raw_columns, *(reading.map or {})}
     if reading.default_source is None and "source" not in named:
         reading = replace(reading, default_source="llm-judge")
-    seen = peek(data, reading.format, reading.default_source, reading.map)
+    seen = peek(battles, reading.format, reading.default_source, reading.map)
     wanted = [name for name in MATCHED_BY if name in seen.columns]
     wanted += [name for name in (*LENGTHS, *KINDS) if name in {*seen.columns, *seen.raw_columns}]
-    judged = read_for(_by_judge(estimator), data, reading, also=wanted)
+    judged = read_for(_by_judge(estimator), battles, reading, also=wanted)
     board = _corrected_board(judged, _read_labels(people, judged, battles, reading), estimator)
-    came_from = {**origin(battles, reading), "people_sha256": files_sha256(people)}
+    came_from = {**start_hashing(battles, reading)(), "people_sha256": files_sha256(people.parts)}
     board = with_dimensions(board, judged, estimator.selection)
     return replace(board, settings={**board.settings, **came_from})
 
 
-def _read_labels(people: BattleData, judged: BattleTable, battles: BattleData, reading: InputOptions) -> BattleTable:
+def _read_labels(people: Opened, judged: BattleTable, battles: Opened, reading: InputOptions) -> BattleTable:
     """People's labels: battles whose rows are people's unless they say otherwise, or a filled-in label sheet."""
-    data = from_spreadsheet(rereadable(people))
+    data = from_spreadsheet(people)
     if is_sheet(data):
         return read_sheet(data, judged, find_key(battles), reading.on_bad)
     seen = peek(data, default_source="human")

@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import fields, replace
-from typing import Any
 
 from tiltyard.battles.formats import LOG_FORMATS
 from tiltyard.battles.layout import ReadBattlesOptions, choose_format
 from tiltyard.battles.missing_verdicts import no_go
-from tiltyard.battles.reading import BattleData, peek_headers
+from tiltyard.battles.opened import BattleData, Opened
+from tiltyard.battles.reading import peek_headers
 from tiltyard.battles.spark import RemoteClusters
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.building import WinRate
 from tiltyard.boards.inputs import (
-    AS_IT_IS,
+    DEFAULT_INPUT,
     Estimator,
     columns_for,
     is_remote,
     lacking,
-    origin_beside,
     read_for,
+    start_hashing,
     with_dimensions,
     with_missing_verdicts,
 )
@@ -56,59 +56,44 @@ def rate(battles: BattleData, options: RateOptions) -> Leaderboard:
     Parameters:
         battles: A path, a folder, a glob, a frame, an iterable of dicts, or a `BattleTable`; see `read_battles`.
     """
-    return rate_as(estimator_of(options), battles, options)
-
-
-def rate_as(
-    estimator: Estimator,
-    battles: BattleData,
-    options: RateOptions,
-    before: Callable[[BattleTable], None] | None = None,
-) -> Leaderboard:
-    """The board of battles by the estimator of the options, corrected by people's labels where they are given."""
-    if options.people is not None:
-        from tiltyard.boards.people import rate_with_people
-
-        board = rate_with_people(estimator, battles, options.people, options)
-    else:
-        board = rate_with(estimator, battles, options, before)
-    if is_remote(battles, options):
-        return board
-    board = replace(board, remarks=(*no_go(battles), *board.remarks))
-    return with_missing_verdicts(board, lacking(battles, estimator.selection))
-
-
-def estimator_of(options: RateOptions) -> Estimator:
-    """The estimator that options describe."""
-    given = {name: getattr(options, name) for name in METHOD_OPTIONS}
-    lists = {name: tuple(given[name]) for name in ("control", "k_sweep") if given[name] is not None}
-    return make_estimator(options.method, options.part(Selection), **{**given, **lists})
+    return rate_with(make_estimator(options), battles, options, people=options.people)
 
 
 def rate_with(
     estimator: Estimator,
     battles: BattleData,
-    reading: InputOptions = AS_IT_IS,
+    reading: InputOptions = DEFAULT_INPUT,
+    *,
+    people: BattleData | None = None,
     before: Callable[[BattleTable], None] | None = None,
 ) -> Leaderboard:
-    """A leaderboard from an estimator that is built already; `before` is called with the battles that were read."""
-    came_from, clusters = origin_beside(battles, reading), None
-    if is_remote(battles, reading):
-        table, clusters = _count(estimator, battles, reading)
+    """A leaderboard from an estimator that is built already, corrected by people's labels where they are given.
+
+    `before` is called with the battles that were read.
+    """
+    opened = Opened.of(battles)
+    if people is not None:
+        from tiltyard.boards.people import rate_with_people
+
+        board = rate_with_people(estimator, opened, people, reading)
     else:
-        table = read_for(estimator, battles, reading)
+        came_from = start_hashing(opened, reading)
+        table, clusters = _read(estimator, opened, reading)
         if before is not None:
             before(table)
-    board = _fit(estimator, table, clusters)
-    board = with_dimensions(board, table, estimator.selection)
-    return replace(board, settings={**board.settings, **came_from()})
+        board = with_dimensions(_fit(estimator, table, clusters), table, estimator.selection)
+        board = replace(board, settings={**board.settings, **came_from()})
+    if is_remote(opened, reading):
+        return board
+    board = replace(board, remarks=(*no_go(opened), *board.remarks))
+    return with_missing_verdicts(board, lacking(opened, estimator.selection))
 
 
 def rate_by(
     battles: BattleData,
     column: str,
     estimator: Estimator,
-    reading: InputOptions = AS_IT_IS,
+    reading: InputOptions = DEFAULT_INPUT,
     *,
     pool: bool = False,
     leave_out: Callable[[RatingError], None] | None = None,
@@ -132,16 +117,13 @@ def rate_by(
     from tiltyard.boards.pooling import check_poolable, pooled_boards
 
     poolable = check_poolable(estimator) if pool else None
-    remote, clusters = is_remote(battles, reading), None
-    came_from = origin_beside(battles, reading)
+    opened = Opened.of(battles)
+    remote, came_from = is_remote(opened, reading), start_hashing(opened, reading)
     if remote and pool:
         raise OptionError(
             "pool needs the battles on this machine. Leave it out, or use ", OptionValue("engine", "duckdb"), "."
         )
-    if remote:
-        table, clusters = _count(estimator, battles, reading, also=(column,))
-    else:
-        table = read_for(estimator, battles, reading, also=(column,))
+    table, clusters = _read(estimator, opened, reading, also=(column,))
     boards: dict[str, Leaderboard] = {}
     failures: list[RatingError] = []
 
@@ -164,7 +146,7 @@ def rate_by(
     if column != DIMENSION:
         boards = {value: with_dimensions(board, table, estimator.selection) for value, board in boards.items()}
     if not remote:
-        missing = lacking(battles, estimator.selection)
+        missing = lacking(opened, estimator.selection)
         by_board = column == DIMENSION and {one.dimension for one in missing.matchups} <= boards.keys()
         for value, board in boards.items():
             part_of = missing.only(dimensions={value}) if by_board else missing
@@ -181,18 +163,14 @@ def _fit(estimator: Estimator, table: BattleTable, clusters: RemoteClusters | No
     return estimator.fit(table, clusters=clusters) if isinstance(estimator, BradleyTerry) else estimator.fit(table)
 
 
-def make_estimator(method: str, selection: Selection, **options: Any) -> Estimator:
-    """The estimator of a method; an option that is given (not None) but that the method does not have is an error.
-
-    Parameters:
-        method: `bt`, `elo`, `elo-perm`, `glicko2` or `winrate`.
-        selection: Which battles are rated.
-        options: Parameters of the estimator by name; None means not given.
-    """
+def make_estimator(options: RateOptions) -> Estimator:
+    """The estimator that options describe; an option that its method does not have is an error."""
+    method = options.method
     check_choice("method", method, tuple(METHODS))
     kind = METHODS[method]
     known = {field.name for field in fields(kind)}
-    given = {name: value for name, value in options.items() if value is not None}
+    given = {name: getattr(options, name) for name in METHOD_OPTIONS}
+    given = {name: tuple(value) if name in LISTS else value for name, value in given.items() if value is not None}
     strange = sorted(set(given) - known)
     if strange:
         homes = [name for name, other in METHODS.items() if strange[0] in {field.name for field in fields(other)}]
@@ -207,15 +185,26 @@ def make_estimator(method: str, selection: Selection, **options: Any) -> Estimat
             OptionValue("ci", None),
             ".",
         )
-    return kind(**given, selection=selection)
+    return kind(**given, selection=options.part(Selection))
 
 
+LISTS = ("control", "k_sweep")
+"""Options that are lists."""
 IDLE = {"none": ("anytime", "cluster", "level", "misfit", "rounds"), "sandwich": ("rounds",)}
 """Options that change nothing, by how intervals are made."""
 
 
+def _read(
+    estimator: Estimator, battles: Opened, reading: InputOptions, also: Collection[str] = ()
+) -> tuple[BattleTable, RemoteClusters | None]:
+    """The battles with the columns that the estimator looks at; the clusters of those that Spark counts."""
+    if is_remote(battles, reading):
+        return _count(estimator, battles, reading, also)
+    return read_for(estimator, battles, reading, also), None
+
+
 def _count(
-    estimator: Estimator, battles: BattleData, reading: InputOptions, also: Collection[str] = ()
+    estimator: Estimator, battles: Opened, reading: InputOptions, also: Collection[str]
 ) -> tuple[BattleTable, RemoteClusters | None]:
     """The battles as Spark counts them, with the columns that the estimator looks at, and their clusters."""
     from tiltyard.battles.spark import count_on_spark, open_on_spark
@@ -239,7 +228,7 @@ def _count(
         )
     if reading.format in LOG_FORMATS or reading.tie_band is not None:
         raise OptionError("the spark engine reads rows of battles, not logs with scores. Use ", here, ".")
-    rows = open_on_spark(battles)
+    rows = open_on_spark(battles.data)
     asked = reading.part(ReadBattlesOptions)
     plain = replace(asked, where=None, counted=True)
     seen = peek_headers([(choose_format(rows.header, plain, rows.name), rows.header)])

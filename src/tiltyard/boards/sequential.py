@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles.battle import Outcome
-from tiltyard.battles.reading import BattleData, oddities, read_battles
+from tiltyard.battles.opened import BattleData
+from tiltyard.battles.reading import oddities, read_battles
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.building import Column, build_board, count_by_model
 from tiltyard.boards.estimator import (

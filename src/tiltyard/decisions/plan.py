@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from tiltyard import decisions
 from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.missing_verdicts import no_go
-from tiltyard.battles.reading import BattleData
+from tiltyard.battles.opened import BattleData, Opened
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.certainty import Solved, apart, apart_at_any_time
@@ -35,7 +35,6 @@ from tiltyard.boards.selection import dimensions_of, pooled_remark
 from tiltyard.decisions.contrast import Contrast, contrast, fit_sides, solve_plainly
 from tiltyard.decisions.obstacles import obstacles
 from tiltyard.decisions.sample_size import Assumptions, Goal, Growth, chance_beyond, size_for
-from tiltyard.decisions.sources import open_source
 from tiltyard.decisions.two_models import likely_to_cluster, make_bradley_terry, mean_result, read_to_compare
 from tiltyard.decisions.words import signed
 from tiltyard.errors import OptionError
@@ -309,6 +308,7 @@ def plan_from_battles(battles: BattleData, new: str, old: str, options: PilotOpt
     goal, price, differences = options.goal, options.price, options.differences
     if new == old:
         raise OptionError(f"{new!r} is compared with itself: give two different models, the new one first.")
+    battles = Opened.of(battles)
     estimator, table = read_for_plan(battles, options, level=goal.level)
     sides = fit_sides(solve_plainly(table, estimator), new, old, estimator, lambda other: other.solve(table))
     solved = sides.solved
@@ -316,9 +316,8 @@ def plan_from_battles(battles: BattleData, new: str, old: str, options: PilotOpt
     _check_known(result, new, old)
     have = amount_of(solved)
     low, high = result.ends(goal.level, anytime=goal.anytime)
-    source = open_source(battles).battles
-    likely = likely_to_cluster(source, table, options.part(InputOptions))
-    against = (*no_go(source), *sides.obstacles, *obstacles(solved, (new, old), estimator, likely))
+    likely = likely_to_cluster(battles, table, options.part(InputOptions))
+    against = (*no_go(battles), *sides.obstacles, *obstacles(solved, (new, old), estimator, likely))
     pilot = Pilot(new, old, result.points, result.error, low, high, result.degrees + 1.0, have, against)
     growth = Growth(_variance_of(solved, result), pilot.worth, have.battles, result.clustered)
 
@@ -331,7 +330,7 @@ def plan_from_battles(battles: BattleData, new: str, old: str, options: PilotOpt
     if differences is None and goal.margin is None and round(abs(result.points)) >= 1:
         rows.insert(0, row(abs(result.points), present=True))
     unit = next(iter(have.clusters.values()), have.battles)
-    lost = lacking(source, estimator.selection).only(entrants={new, old})
+    lost = lacking(battles, estimator.selection).only(entrants={new, old})
     notes = [
         *pooled_remark(dimensions_of(table, estimator.selection)),
         *([f"{lost.sentence}: they are not counted"] if lost else []),
@@ -344,7 +343,7 @@ def plan_from_battles(battles: BattleData, new: str, old: str, options: PilotOpt
 def read_for_plan(battles: BattleData, options: PilotOptions, level: float) -> tuple[BradleyTerry, BattleTable]:
     """What fits the battles that a plan is made from, and the battles."""
     estimator = make_bradley_terry(options, level=level, slot=options.slot)
-    return estimator, read_to_compare(open_source(battles).battles, estimator, options.part(InputOptions), ())
+    return estimator, read_to_compare(battles, estimator, options.part(InputOptions), ())
 
 
 def amount_of(solved: Solved) -> Amount:
@@ -585,6 +584,7 @@ def plan_top(battles: BattleData, top: int, options: PilotOptions) -> BoardPlan:
     goal, price, seed = options.goal, options.price, options.seed
     if goal.margin is not None or goal.one_sided:
         raise OptionError("a board's ranks have two sides and no margin: leave both out, or name two models.")
+    battles = Opened.of(battles)
     estimator, table = read_for_plan(battles, options, level=1.0 - goal.alpha)
     solved = solve_plainly(table, estimator)
     covariance = solved.covariance
@@ -605,9 +605,9 @@ def plan_top(battles: BattleData, top: int, options: PilotOptions) -> BoardPlan:
     needed = None if factor is None else have.times(factor)
     more = None if needed is None else needed.beyond(have)
     direct, batch = (None, None) if price is None else price.of(more)
-    lost = lacking(open_source(battles).battles, estimator.selection)
+    lost = lacking(battles, estimator.selection)
     notes = [
-        *no_go(open_source(battles).battles),
+        *no_go(battles),
         *pooled_remark(dimensions_of(table, estimator.selection)),
         *([f"{lost.sentence}: they are not counted"] if lost else []),
     ]

@@ -17,6 +17,7 @@ import numpy as np
 from msgspec import structs
 
 from tiltyard.battles.missing_verdicts import no_go
+from tiltyard.battles.opened import Opened
 from tiltyard.boards.estimator import check_level
 from tiltyard.boards.text import percent
 from tiltyard.decisions.missing import Missing, WorstCase, worst_case
@@ -170,16 +171,18 @@ def scores_of_two(data: Any, new: Any, old: Any, options: CompareOptions) -> tup
     check_no_battles(options)
     if data is not None:
         return read_to_compare_scores(data, options), new, old
-    paths = isinstance(new, str | Path) and isinstance(old, str | Path)
-    tables = read_to_compare_scores([new, old] if paths else {"new": new, "old": old}, options)
+    new, old = Opened.of(new), Opened.of(old)
+    files = [one.data for one in (new, old) if isinstance(one.data, str | Path)]
+    both = Opened(files, like=new) if len(files) == 2 else Opened({"new": new, "old": old})
+    tables = read_to_compare_scores(both, options)
     return tables, *_models_of_sources(tables[0], new, old)
 
 
-def _models_of_sources(table: ScoreTable, *sources: Any) -> tuple[str, str]:
+def _models_of_sources(table: ScoreTable, *sources: Opened) -> tuple[str, str]:
     """The models of two sources, of which each holds one."""
     names = []
     for source, kind, models in zip(sources, ("new", "old"), table.sources, strict=True):
-        where = str(source) if isinstance(source, str | Path) else kind
+        where = str(source.data) if isinstance(source.data, str | Path) else kind
         if not models:
             raise ScoreError(f"{where} has no row with a score. Check what wrote it.")
         if len(models) != 1:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from tiltyard.battles.inputs import MANIFEST, MATCHES, run_files
 from tiltyard.battles.missing_verdicts import MissingVerdicts, missing_verdicts
-from tiltyard.battles.reading import BattleData
+from tiltyard.battles.opened import BattleData, Opened
 from tiltyard.errors import RunFolderError
 
 
@@ -20,7 +20,7 @@ class BattleSource:
 
     Parameters:
         name: What to call them.
-        battles: The battles, as `read_battles` takes them.
+        battles: The battles, opened.
         folder: The run folder; None where they are no run.
         judge: The judge of a run.
         rubrics: A fingerprint of each dimension's rubric.
@@ -29,7 +29,7 @@ class BattleSource:
     """
 
     name: str
-    battles: BattleData
+    battles: Opened
     folder: Path | None = None
     judge: str | None = None
     rubrics: Mapping[str, str] = field(default_factory=dict)
@@ -65,15 +65,13 @@ def is_run_folder(path: Path) -> bool:
 
 def open_source(data: BattleData, unnamed: str = "battles") -> BattleSource:
     """Battles from anywhere; a path to a run folder also gives its judge, rubrics, bank and answers."""
-    paths = [data] if isinstance(data, str | Path) else data
-    if isinstance(paths, Sequence) and paths and all(isinstance(path, str | Path) for path in paths):
-        if len(paths) == 1 and is_run_folder(Path(paths[0])):
-            return _run(Path(paths[0]))
-        return BattleSource(" and ".join(Path(path).stem for path in paths[:3]), list(paths))
-    return BattleSource(unnamed, data)
+    opened = Opened.of(data)
+    if len(opened.paths) == 1 and is_run_folder(Path(opened.paths[0])):
+        return _run(opened, Path(opened.paths[0]))
+    return BattleSource(" and ".join(Path(path).stem for path in opened.paths[:3]) or unnamed, opened)
 
 
-def _run(folder: Path) -> BattleSource:
+def _run(opened: Opened, folder: Path) -> BattleSource:
     try:
         manifest = json.loads((folder / MANIFEST).read_bytes())
     except ValueError as error:
@@ -85,7 +83,7 @@ def _run(folder: Path) -> BattleSource:
     judge, bank = manifest.get("judge_model"), hashes.get("bank")
     return BattleSource(
         folder.name or str(folder),
-        run_files(folder),
+        opened,
         folder=folder,
         judge=None if judge is None else str(judge),
         rubrics=rubrics,

@@ -12,16 +12,15 @@ import numpy as np
 
 from tiltyard.battles.battle import Outcome
 from tiltyard.battles.formats import likely_clusters, likely_dimension
-from tiltyard.battles.frames import rereadable
 from tiltyard.battles.inputs import SCORES
 from tiltyard.battles.missing_verdicts import MissingVerdicts, no_go
-from tiltyard.battles.reading import BattleData, peek
+from tiltyard.battles.opened import BattleData, Opened
+from tiltyard.battles.reading import peek
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.certainty import Solved, cluster_notes, interval_settings
 from tiltyard.boards.inputs import read_for
 from tiltyard.boards.preparation import known_clusters, settle_sides
-from tiltyard.boards.rating import make_estimator
 from tiltyard.boards.selection import DIMENSION, Selection, dimensions_of, known_models
 from tiltyard.decisions.contrast import Contrast, contrast, fit_sides, solve_plainly
 from tiltyard.decisions.missing import Missing, add_decided, in_part, missing_among, part_of, worst_case
@@ -65,7 +64,6 @@ ABOUT_RUNS = ("anyway", "unchanged")
 def compare_models(battles: BattleData, new: str, old: str, options: CompareOptions) -> Difference:
     """Whether `new` is better than `old` in some battles, by how much in rating points, and how sure that is."""
     options.refuse(ABOUT_RUNS, " is about two runs: leave it out for two models of the same battles.")
-    battles = rereadable(battles)
     selection, by = options.part(Selection), options.by
     estimator = make_bradley_terry(
         options, level=level_for(options), control=tuple(options.control or ()), slot=options.slot
@@ -119,10 +117,9 @@ def worse_by_scores(scores: BattleData, new: str, old: str, options: CompareOpti
 
 def make_bradley_terry(options: FitOptions, **more: Any) -> BradleyTerry:
     """The estimator behind a decision: Bradley–Terry over the battles that count, without a check of its fit."""
-    selection = options.part(Selection)
-    estimator = make_estimator("bt", selection, ties=options.ties, cluster=options.cluster, misfit=False, **more)
-    assert isinstance(estimator, BradleyTerry)
-    return estimator
+    given = {"ties": options.ties, "cluster": options.cluster, **more}
+    given = {name: value for name, value in given.items() if value is not None}
+    return BradleyTerry(**given, misfit=False, selection=options.part(Selection))
 
 
 def _with_missing(
@@ -157,14 +154,14 @@ def _with_missing(
 
 def likely_to_cluster(battles: BattleData, table: BattleTable, reading: InputOptions) -> Mapping[str, str]:
     """Columns of the source that may name the prompt or the voter; none where one of them is known."""
-    if known_clusters(table.columns) or isinstance(battles, BattleTable):
+    if known_clusters(table.columns):
         return NOTHING
     return likely_clusters(peek(battles, reading.format, reading.default_source, reading.map).raw_columns)
 
 
 def _unnamed_dimension(battles: BattleData, table: BattleTable, reading: InputOptions) -> list[Message]:
     """That a column of the source may name dimensions, whose battles are then taken together."""
-    if DIMENSION in table.columns or isinstance(battles, BattleTable):
+    if DIMENSION in table.columns:
         return []
     name = likely_dimension(peek(battles, reading.format, reading.default_source, reading.map).raw_columns)
     chosen = OptionValue("map", {DIMENSION: name})
@@ -177,12 +174,12 @@ def read_to_compare(
     battles: BattleData, estimator: BradleyTerry, reading: InputOptions, by: Sequence[str] | None = None
 ) -> BattleTable:
     """The battles with every column that a difference looks at."""
-    data = rereadable(battles)
-    if isinstance(data, BattleTable):
-        return read_for(estimator, data, reading)
-    there = peek(data, reading.format, reading.default_source, reading.map).columns
+    battles = Opened.of(battles)
+    if isinstance(battles.data, BattleTable):
+        return read_for(estimator, battles, reading)
+    there = peek(battles, reading.format, reading.default_source, reading.map).columns
     wanted = (*(PARTS if by is None else ()), PROMPT, VOTER)
-    return read_for(estimator, data, reading, also=(*(name for name in wanted if name in there), *(by or ())))
+    return read_for(estimator, battles, reading, also=(*(name for name in wanted if name in there), *(by or ())))
 
 
 def compare_in(

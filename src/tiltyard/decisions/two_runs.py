@@ -15,7 +15,7 @@ import numpy as np
 from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.inputs import SCORES
 from tiltyard.battles.missing_verdicts import MissingVerdicts, no_go, together
-from tiltyard.battles.reading import BattleData
+from tiltyard.battles.opened import BattleData
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry
 from tiltyard.boards.preparation import first_share, nameless, with_sides

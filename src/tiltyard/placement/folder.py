@@ -10,7 +10,9 @@ from pathlib import Path
 import msgspec
 
 from tiltyard.battles import Source, read_battles, write_battles
+from tiltyard.battles.opened import Opened
 from tiltyard.battles.table import concat, merge_equal
+from tiltyard.boards.inputs import DEFAULT_INPUT, read_for, start_hashing
 from tiltyard.boards.leaderboard import EloReport, Leaderboard, whole
 from tiltyard.boards.rating import rate_with
 from tiltyard.errors import RunFolderError
@@ -100,8 +102,11 @@ def rate_folder(folder: Path, recipe: Recipe) -> FolderRatings:
         recipe: How it is rated.
     """
     path = folder / "battles.jsonl"
-    joint = rate_with(recipe.estimator(), path)
-    battles = read_battles(path)
+    opened, estimator = Opened(path), recipe.estimator()
+    came_from = start_hashing(opened)
+    joint = rate_with(estimator, read_for(estimator, opened, DEFAULT_INPUT))
+    joint = replace(joint, settings={**joint.settings, **came_from()})
+    battles = read_battles(opened)
     people = HumanBoard.of(battles.take(battles.source == Source.HUMAN.code).compact(), recipe.anchor)
     judgments = read_judgments(folder, "verdicts.jsonl")
     scale, families = None, None

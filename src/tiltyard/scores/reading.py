@@ -45,28 +45,25 @@ from tiltyard.battles.formats import (
     FORMAT_NAMES,
     LIKELY,
     LOG_FORMATS,
+    NO_MAP,
     OTHER_NAMES,
     PROMPT_COLUMNS,
     Format,
     listed,
-    recognise,
 )
-from tiltyard.battles.frames import ReusableFrame, is_frame, reusable
+from tiltyard.battles.frames import ReusableFrame
 from tiltyard.battles.inputs import (
     FileKind,
     Header,
     Part,
-    PathLike,
     RawColumn,
-    file_header,
-    find_parts,
     header_of_rows,
     json_object,
     suffix_kind,
 )
 from tiltyard.battles.layout import Layout, plain_columns
-from tiltyard.battles.log_readers import log_reader, read_runs, tool_of
-from tiltyard.battles.reading import described, frame_rows, parquet_header
+from tiltyard.battles.log_readers import log_reader, read_runs
+from tiltyard.battles.opened import Opened, frame_rows
 from tiltyard.battles.table import MISSING, BattleTable, Codes
 from tiltyard.errors import BattleError, OptionError, OptionValue, ScoreError
 from tiltyard.options import Help, ReadingOptions, ScoreOptions, directions, takes
@@ -161,11 +158,12 @@ def holds_scores(data: Any, options: ReadScoresOptions) -> bool:
 
     A tie band says that scores of a log are to be battles.
     """
-    if isinstance(data, ScoreTable) or options.score or options.bounds or options.scale == "log":
+    opened = Opened.of(data)
+    if isinstance(opened.data, ScoreTable) or options.score or options.bounds or options.scale == "log":
         return True
-    if isinstance(data, BattleTable) or options.tie_band is not None:
+    if isinstance(opened.data, BattleTable) or options.tie_band is not None:
         return False
-    if isinstance(data, Mapping):
+    if isinstance(opened.data, Mapping):
         return True
     if options.format != "auto" and options.format not in FORMAT_NAMES:
         reader = log_reader(options.format)
@@ -173,32 +171,21 @@ def holds_scores(data: Any, options: ReadScoresOptions) -> bool:
     if options.format not in ("auto", *LOG_FORMATS):
         return False
     try:
-        with ExitStack() as stack:
-            return all(_is_scores(header, tool, name, options) for name, header, tool in _looks(data, stack))
+        return all(_is_scores(opened, header, tool, name, options) for name, header, tool in _looks(opened))
     except BattleError:
         return False
 
 
-def _looks(data: Any, stack: ExitStack) -> Iterator[tuple[str, Header | None, str | None]]:
+def _looks(opened: Opened) -> Iterator[tuple[str, Header | None, str | None]]:
     """The name, the columns and, of a log, the tool of each source, without reading it through."""
-    if is_frame(data):
-        yield "the frame", _frame_header(reusable(data), stack), None
-        return
-    items: list[Any] = (
-        [data] if isinstance(data, str | Path) else list(islice(iter(data), 200)) if _listed(data) else []
-    )
-    if items and all(isinstance(item, str | Path) for item in items):
-        for part in find_parts(data if isinstance(data, str | Path) else list(data)):
-            tool = tool_of(part, "auto")
-            yield part.name, None if tool else _part_header(part), tool if tool != "mt-bench" else _mt_bench(part)
-    elif items and all(isinstance(item, Mapping) for item in items):
-        yield "the rows", header_of_rows(items, "json"), None
-    else:
-        yield "the data", None, "battles"
-
-
-def _listed(data: Any) -> bool:
-    return isinstance(data, Sequence) and not isinstance(data, str | bytes)
+    for part in opened.parts:
+        tool = opened.tool(part, "auto")
+        yield part.name, None if tool else opened.header(part), tool if tool != "mt-bench" else _mt_bench(part)
+    if opened.frame is not None:
+        yield "the frame", opened.frame_header, None
+    elif not opened.paths:
+        are_rows = opened.items and all(isinstance(item, Mapping) for item in opened.items)
+        yield ("the rows", opened.held.header, None) if are_rows else ("the data", None, "battles")
 
 
 def _mt_bench(part: Part) -> str:
@@ -208,11 +195,11 @@ def _mt_bench(part: Part) -> str:
     return "battles" if first.keys() >= PAIR_KEYS else "mt-bench"
 
 
-def _is_scores(header: Header | None, tool: str | None, name: str, options: ReadScoresOptions) -> bool:
+def _is_scores(opened: Opened, header: Header | None, tool: str | None, name: str, options: ReadScoresOptions) -> bool:
     if header is None:
         return tool == LM_EVAL_SUMMARY or _has_scores(tool)
     try:
-        recognise(header, name, source_is_given=True)
+        opened.recognise(header, name, NO_MAP)
     except BattleError:
         pass
     else:
@@ -281,32 +268,33 @@ def read_scores(data: Any, options: ReadScoresOptions) -> list[ScoreTable]:
         data: A path, a list of paths, a folder, a glob, a frame, an iterable of dicts, or a mapping from the names of
             models to any of these.
     """
-    if isinstance(data, ScoreTable):
-        return [data]
+    opened = Opened.of(data)
+    if isinstance(opened.data, ScoreTable):
+        return [opened.data]
     with ExitStack() as stack:
-        sources = _sources(data, options, stack)
+        sources = _sources(opened, options, stack)
         connection = stack.enter_context(session(large_limits=True))
         return _Reading(connection, sources, options).tables()
 
 
-def _sources(data: Any, options: ReadScoresOptions, stack: ExitStack) -> list[_Source]:
+def _sources(opened: Opened, options: ReadScoresOptions, stack: ExitStack) -> list[_Source]:
+    data = opened.data
     if isinstance(data, Mapping):
         if not data or not all(isinstance(name, str) for name in data):
             raise ScoreError("scores by model are a mapping from the names of models to files, frames or rows.")
-        found = [(name, _sources(inner, options, stack)) for name, inner in data.items()]
+        found = [(name, _sources(Opened.of(inner), options, stack)) for name, inner in data.items()]
         return [
             _Source(one.name, name, item, one.header, one.part, one.frame)
             for item, (name, some) in enumerate(found)
             for one in some
         ]
-    if is_frame(data):
-        frame = reusable(data)
-        return [_Source("the frame", "scores", 0, _frame_header(frame, stack), frame=frame)]
-    items: list[Any] = [data] if isinstance(data, str | Path) else list(data)
+    if opened.frame is not None:
+        return [_Source("the frame", "scores", 0, opened.frame_header, frame=opened.frame)]
+    if opened.paths:
+        return _of_files(opened, options, stack)
+    items: list[Any] = opened.items or []
     if not items:
         raise ScoreError("there are no scores to read: the list is empty.")
-    if all(isinstance(item, str | Path) for item in items):
-        return _of_files(items, options, stack)
     if not all(isinstance(item, Mapping) for item in items):
         kinds = sorted({type(item).__name__ for item in items if not isinstance(item, Mapping)})
         hint = " Those are battles." if any(isinstance(item, Battle) for item in items) else ""
@@ -316,9 +304,9 @@ def _sources(data: Any, options: ReadScoresOptions, stack: ExitStack) -> list[_S
     return [_spooled("the rows", "scores", 0, items, stack)]
 
 
-def _of_files(items: Sequence[PathLike], options: ReadScoresOptions, stack: ExitStack) -> list[_Source]:
-    parts = [(item, part) for item, given in enumerate(items) for part in find_parts(given)]
-    tools = [tool_of(part, options.format) for _, part in parts]
+def _of_files(opened: Opened, options: ReadScoresOptions, stack: ExitStack) -> list[_Source]:
+    parts = [(item, part) for item, files in enumerate(opened.parts_by_path) for part in files]
+    tools = [opened.tool(part, options.format) for _, part in parts]
     if options.format != "auto" and options.format not in tools:
         raise ScoreError(
             f"{parts[0][1].name} is not a log of {options.format}. Name the right format (", OptionValue("format"), ")."
@@ -327,7 +315,7 @@ def _of_files(items: Sequence[PathLike], options: ReadScoresOptions, stack: Exit
     sources = []
     for (item, part), tool in zip(parts, tools, strict=True):
         if tool is None:
-            sources.append(_Source(part.name, names[part.name], item, _part_header(part), part))
+            sources.append(_Source(part.name, names[part.name], item, opened.header(part), part))
     for tool in dict.fromkeys(one for one in tools if one is not None and one != LM_EVAL_SUMMARY):
         logged = [(item, part) for (item, part), one in zip(parts, tools, strict=True) if one == tool]
         runs = [(item, run) for item, part in logged for run in read_runs(tool, [part])]
@@ -373,15 +361,6 @@ def _short_names(parts: Sequence[Part]) -> dict[str, str]:
 def _stem(path: Path) -> str:
     name = path.name.removesuffix(".gz")
     return name.rpartition(".")[0] if suffix_kind(name)[0] is not None else name
-
-
-def _part_header(part: Part) -> Header:
-    return parquet_header(part) if part.kind is FileKind.PARQUET else file_header(part)
-
-
-def _frame_header(frame: ReusableFrame, stack: ExitStack) -> Header:
-    connection = stack.enter_context(session())
-    return described(connection, frame_rows(connection, frame))
 
 
 def _spooled(name: str, model: str, item: int, rows: Sequence[Mapping[str, Any]], stack: ExitStack) -> _Source:

@@ -19,7 +19,7 @@ from tiltyard.bank import Prompt, responses_path
 from tiltyard.bank.images import Image
 from tiltyard.bank.prompts import EarlierTurn, PlainValue
 from tiltyard.battles import Battle
-from tiltyard.boards.inputs import origin
+from tiltyard.boards.inputs import start_hashing
 from tiltyard.files import file_sha256, write_arrays, write_json, write_lines, write_text
 from tiltyard.judging.bias import Check
 from tiltyard.judging.canaries import MissedCanary
@@ -231,7 +231,7 @@ def write_standings(
         (folder / "baseline.json").unlink(missing_ok=True)
     rated = any(standing.board is not None for standing in standings.values())
     # A run in which nothing was settled has an empty battle file, without a source.
-    came_from = origin(folder / "battles.jsonl") if rated else {}
+    came_from = start_hashing(folder / "battles.jsonl")() if rated else {}
     for dimension, standing in standings.items():
         path = folder / "ratings" / f"{dimension}.json"
         if standing.board is None:

@@ -21,6 +21,7 @@ from tiltyard.battles.label_sheets import (
     is_sheet,
     read_filled_rows,
 )
+from tiltyard.battles.opened import Opened
 from tiltyard.battles.reading import read_battles
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.leaderboard import EloReport, Leaderboard
@@ -144,7 +145,7 @@ class CalibratedBoard(msgspec.Struct, frozen=True, eq=False):
 
 def check_label_file(path: Path) -> None:
     """Refuse a file of labels that cannot be read, before anything is asked."""
-    labels = from_spreadsheet(path)
+    labels = from_spreadsheet(Opened(path))
     try:
         if is_sheet(labels):
             read_filled_rows(labels)

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tiltyard.battles.frames import rereadable
+from tiltyard.battles.opened import Opened
 from tiltyard.boards import EloReport, Leaderboard
 from tiltyard.decisions import Difference, MetricsComparison, RunComparison
 from tiltyard.decisions.scores import compare_scores
@@ -32,9 +32,10 @@ def compare(new: Any, old: Any, options: CompareOptions) -> Difference | Any:
             scores, or a board (a `Leaderboard`, or a ratings file).
         old: What it is compared with.
     """
-    opened, known = open_battles(options.battles, options)
-    data, reading = rereadable(opened), options.part(ReadScoresOptions)
-    if data is not None:
+    battles, known = open_battles(options.battles, options)
+    reading = options.part(ReadScoresOptions)
+    if battles is not None:
+        data = Opened.of(battles)
         if holds_scores(data, reading):
             return _by_scores(compare_scores(data, new, old, known))
         page = partial(_page_of_models, data, options)
@@ -46,9 +47,11 @@ def compare(new: Any, old: Any, options: CompareOptions) -> Difference | Any:
     now, then = _board(new, "new board"), _board(old, "old board")
     if now is not None and then is not None:
         return replace(compare_ratings(now, then, options), page=partial(_page_of_runs, new, old))
-    if all(holds_scores(one, reading) for one in (new, old)):
-        return _by_scores(compare_scores(None, new, old, options))
-    return replace(compare_runs(new, old, options), page=partial(_page_of_runs, new, old))
+    first = Opened.of(new)
+    sides = first, Opened(old, like=first)
+    if all(holds_scores(one, reading) for one in sides):
+        return _by_scores(compare_scores(None, *sides, options))
+    return replace(compare_runs(*sides, options), page=partial(_page_of_runs, new, old))
 
 
 def _board(data: Any, name: str) -> tuple[str, EloReport] | None:

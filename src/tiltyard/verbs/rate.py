@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tiltyard.battles.eval_logs import check_tie_band
-from tiltyard.battles.frames import rereadable
-from tiltyard.battles.inputs import find_parts
-from tiltyard.battles.log_readers import tool_of
+from tiltyard.battles.opened import Opened
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards import BoardsByValue, EloReport, Leaderboard, PermutationElo
 from tiltyard.boards.charts import SUFFIXES, check_path
 from tiltyard.boards.inputs import Estimator, is_remote
-from tiltyard.boards.rating import estimator_of, rate_as, rate_by
+from tiltyard.boards.rating import make_estimator, rate_by, rate_with
 from tiltyard.decisions import ScoreBoard, ScoreBoards
 from tiltyard.decisions.score_board import score_boards
 from tiltyard.decisions.scores import ABOUT_BATTLES
@@ -57,7 +56,7 @@ def rate(battles: Any, options: BoardOptions) -> Leaderboard | Any:
             OptionValue("where", None),
             ".",
         )
-    data = battles if is_remote(battles, options) else rereadable(battles)
+    data = Opened.of(battles)
     if _are_scores(data, options):
         if not options.as_battles:
             return _means(data, options)
@@ -67,24 +66,24 @@ def rate(battles: Any, options: BoardOptions) -> Leaderboard | Any:
     strange = options_of(ScoreBoardOptions).keys() - OF_RATINGS
     options.refuse(strange, " is about scores, and these are battles: leave it out.")
     given = options.part(RateOptions)
-    estimator = estimator_of(given)
+    estimator = make_estimator(given)
     if options.by is None:
-        board = rate_as(estimator, data, given, lambda table: _say_cost(estimator, table, options))
-        return _compared(board, options.compare)
+        announce = partial(_say_cost, estimator, options=options)
+        return _compared(rate_with(estimator, data, given, people=options.people, before=announce), options.compare)
     left_out: list[RatingError] = []
     boards = rate_by(data, options.by, estimator, given, pool=options.pool, leave_out=left_out.append)
     compared = {value: _compared(board, options.compare) for value, board in boards.items()}
     return BoardsByValue(options.by, compared, tuple(Message(*error.args) for error in left_out))
 
 
-def _are_scores(data: Any, options: BoardOptions) -> bool:
-    if is_remote(data, options) or (isinstance(data, list | tuple) and "-" in data):
+def _are_scores(data: Opened, options: BoardOptions) -> bool:
+    if is_remote(data, options) or "-" in data.paths:
         return False
     reading = options.part(ReadScoresOptions)
     return holds_scores(data, replace(reading, tie_band=None) if options.as_battles else reading)
 
 
-def _means(data: Any, options: BoardOptions) -> ScoreBoard | ScoreBoards:
+def _means(data: Opened, options: BoardOptions) -> ScoreBoard | ScoreBoards:
     """Boards of mean scores; options that have no effect on them are refused."""
     why = " is about ratings, and these are scores: leave it out, or make battles of them with "
     options.refuse(options_of(BoardOptions).keys() - OF_MEANS, why, OptionValue("as_battles", True), ".")
@@ -93,18 +92,16 @@ def _means(data: Any, options: BoardOptions) -> ScoreBoard | ScoreBoards:
     return boards[0] if len(boards) == 1 else ScoreBoards({board.metric: board for board in boards})
 
 
-def _battles_of_scores(data: Any, options: BoardOptions) -> tuple[Any, BoardOptions]:
+def _battles_of_scores(data: Opened, options: BoardOptions) -> tuple[Opened, BoardOptions]:
     """Logs as they are, whose repeats are paired one by one; else rows of battles, with nothing left to be read."""
-    paths = [data] if isinstance(data, str | Path) else data
-    in_files = isinstance(paths, list | tuple) and all(isinstance(path, str | Path) for path in paths)
-    if in_files and any(tool_of(part, options.format) is not None for part in find_parts(paths)):
+    if any(data.tool(part, options.format) is not None for part in data.parts):
         named = OptionValue("dimension", None)
         options.refuse(["score"], ": the metrics of a log are dimensions of its battles: name one with ", named, ".")
         return data, options
     options.refuse(["default_source"], " is about battles: those of scores are a judge's.")
     reading, plain = vars(options.part(ReadScoresOptions)), vars(ReadScoresOptions())
     rows = as_battles(read_scores(data, **reading), check_tie_band(options.tie_band))
-    return rows, replace(options, **{name: value for name, value in plain.items() if name != "columns"})
+    return Opened(rows), replace(options, **{name: value for name, value in plain.items() if name != "columns"})
 
 
 def _say_cost(estimator: Estimator, table: BattleTable, options: BoardOptions) -> None:
