@@ -18,6 +18,7 @@ from oracles.labelled_worlds import LabelledWorld, battle_rows
 from tests.cli.conftest import Run
 from tests.tournament.folder import change, lines, make_folder, read_lines, script
 from tiltyard.battles.label_sheets import SheetDraw, SheetKey, SheetMatchup, draw_matchups, from_spreadsheet, read_sheet
+from tiltyard.battles.opened import Opened
 from tiltyard.errors import BattleError, ConfigError, NoBattles, OptionError
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.people import write_sheet
@@ -163,7 +164,7 @@ def test_a_sheet_may_be_saved_as_spreadsheets_do(tmp_path: Path, delimiter: str,
         (tmp_path / name).write_bytes((first + text.getvalue()).encode(encoding))
     straight = read_sheet(rows, JUDGED, key)
     for name in ("sheet.csv", "copies"):
-        table = read_sheet(from_spreadsheet(tmp_path / name), JUDGED, key)
+        table = read_sheet(from_spreadsheet(Opened(tmp_path / name)), JUDGED, key)
         assert table.model_a.tolist() == straight.model_a.tolist()
         assert table.outcome.tolist() == straight.outcome.tolist()
         assert set(table.text_column("voter").texts()) == {"Zoë"}
@@ -173,7 +174,8 @@ def test_labels_that_are_no_such_sheet_are_left_alone(tmp_path: Path) -> None:
     plain = tmp_path / "plain.csv"
     plain.write_text("question_id,model_a,model_b,winner\np1,a;label_id,b,A\n", encoding="utf-8")
     for given in (plain, str(plain), tmp_path, tmp_path / "missing.csv", tmp_path / "x.jsonl", [{"winner": "A"}]):
-        assert from_spreadsheet(given) is given
+        opened = Opened(given)
+        assert from_spreadsheet(opened) is opened
 
 
 def test_a_winner_that_means_nothing_can_be_left_out_of_a_sheet() -> None:
