@@ -157,6 +157,24 @@ def test_a_header_that_changes_what_a_browser_shows_is_refused(
     assert told in str(done.exception)
 
 
+def test_a_header_is_looked_at_each_time_that_it_is_sent(small: PublishedFolder) -> None:
+    files = everything(small.folder)
+    for name, harmless, other in (
+        ("Link", "<a>; rel=next", "<x.css>; rel=stylesheet"),
+        ("Content-Type", "text/html; charset=utf-8", "text/html; charset=utf-16le"),
+    ):
+
+        def twice(request: BaseHTTPRequestHandler, headers: Any = (name, harmless, other)) -> None:
+            begin(request, files["index.html"])
+            for value in headers[1:]:
+                request.send_header(headers[0], value)
+            request.end_headers()
+            request.wfile.write(files["index.html"])
+
+        with served(files, index_html=twice) as (address, _):
+            assert "show it otherwise" in str(verify(address).exception), name
+
+
 def test_what_is_no_page_is_not_sent_as_one_and_the_address_shows_the_front_page(small: PublishedFolder) -> None:
     files = everything(small.folder)
     rows = headed(files["battles.jsonl"], "content-type", "text/html")

@@ -165,6 +165,9 @@ def test_words_that_are_not_plain_words_are_published_by_nobody(
     ("name", "shown"),
     [
         ("model 1\u200b", "model 1\\u200b"),
+        ("model 1\U000e0100", ""),
+        ("model\u2065 1", ""),
+        ("model\t1", ""),
         ("model\u2800 1", ""),
         ("\u3164model 1", ""),
         ("ｍodel 1", ""),
@@ -180,7 +183,7 @@ def test_names_that_nobody_can_tell_apart_are_neither_published_nor_agree(
             name if row[side] == "model 2" else row[side] for side in ("model_a", "model_b")
         )
     source = write_rows(tmp_path / "rows.jsonl", rows)
-    with pytest.raises(OptionError, match=r"look alike: 'model 1'|nobody sees the name"):
+    with pytest.raises(OptionError, match=r"two names look alike: |nobody sees the name"):
         publish(source, tmp_path / "site")
     monkeypatch.setattr("tiltyard.publish.publication.look_alikes", lambda names: iter(()))
     folder = publish(source, tmp_path / "site").folder
@@ -262,6 +265,7 @@ ARENA: dict[str, Change] = {
     "a level": manifest(lambda said: said["rules"].update(level=0.5)),
     "not the largest group": manifest(lambda said: said["rules"].update(only_connected=False)),
     "a mean of its own": manifest(lambda said: said["rules"].update(centre=9000.0)),
+    "a mean beside which no rating counts": manifest(lambda said: said["rules"].update(centre=1e12)),
     "blind": manifest(lambda said: said.update(blind=False)),
     "a note": manifest(lambda said: said.update(notes=["Audited"])),
     "a text of a prompt that is open": lambda folder: written(folder / "prompts.json", '{"p0": "What?"}'),
@@ -291,6 +295,21 @@ def test_an_arena_is_what_its_witness_says(arena: PublishedFolder, tmp_path: Pat
     done = verify(str(folder))
     assert done.exit_code == 3, done.output
     assert "does NOT agree" in done.stdout
+
+
+def test_a_file_far_too_long_is_not_read_and_an_empty_fingerprint_is_none(
+    small: PublishedFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "is no fingerprint" in str(verify(str(small.folder), "--fingerprint", "").exception)
+    folder = copied(small.folder, tmp_path)
+    with (folder / "methods.html").open("ab") as file:
+        file.truncate(1_000_000_000)
+    read = Path.read_bytes
+    monkeypatch.setattr(
+        Path, "read_bytes", lambda path: pytest.fail("read") if path.name == "methods.html" else read(path)
+    )
+    done = verify(str(folder))
+    assert (done.exit_code, "methods.html is far longer" in done.stdout) == (3, True)
 
 
 def test_a_bomb_and_a_line_without_end_are_refused(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -158,8 +159,18 @@ RUNS: dict[str, Change] = {
         )(folder),
     ],
     "arrays cut off": lambda folder: (folder / "elo_per_perm.npz").write_bytes(b"PK"),
+    "a member that is no array": lambda folder: packed(folder / "elo_per_perm.npz", "audited.txt", b"yes"),
+    "a header that is none": lambda folder: packed(
+        folder / "elo_per_perm.npz", "audited.npy", b"\x93NUMPY\x01\x00\x76\x00{'descr': ('<f8'" + b" " * 103
+    ),
     "a link": lambda folder: (folder / "more").symlink_to("/etc"),
 }
+
+
+def packed(path: Path, name: str, data: bytes) -> None:
+    """Put one more member into a file of arrays."""
+    with zipfile.ZipFile(path, "a") as file:
+        file.writestr(name, data)
 
 
 @pytest.mark.parametrize("name", PLACEMENTS)
