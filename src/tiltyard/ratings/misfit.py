@@ -135,7 +135,8 @@ class Tested(msgspec.Struct, frozen=True, eq=False):
     def draws(self, count: int = DRAWS) -> Floats:
         """What chance makes of each score in standard errors: (draws, parameters)."""
         ways = zip(self.signs, self.tables, strict=True)
-        return np.asarray(sum(sign[:count] @ table for sign, table in ways), dtype=np.float64)
+        with np.errstate(invalid="ignore"):  # some builds of BLAS raise this flag now and then for finite numbers
+            return np.asarray(sum(sign[:count] @ table for sign, table in ways), dtype=np.float64)
 
     def keep(self, chosen: NDArray[np.bool_]) -> Tested:
         """Only some of the parameters."""
