@@ -12,9 +12,11 @@ import shapes
 from schemas import battle, board, response, whole
 from settings_reference import table
 
-from tiltyard.arena.board import BoardRow
+from tiltyard.arena.board import BoardRow, LiveBoard
 from tiltyard.arena.heads import HeadFile
+from tiltyard.arena.model_detail import Record
 from tiltyard.arena.simulation.result import SimulationResult
+from tiltyard.arena.weekly import ValidityReport
 from tiltyard.arena.witness import WitnessHeader
 from tiltyard.bank import Prompt
 from tiltyard.battles.stats import BattleStats
@@ -34,6 +36,11 @@ from tiltyard.tournament.rejudge import ChangedRun
 from tiltyard.tournament.rounds import RoundsFile
 from tiltyard.tournament.scoring import AnswerLine, DimensionScores, ScoreRow
 from tiltyard.validity.agreement import Estimate
+from tiltyard.validity.publication import Publication
+from tiltyard.web.leaderboard import DayFile, LeaderboardFile, LiveBoardAnswer, PartFile
+from tiltyard.web.model import ModelAnswer
+from tiltyard.web.openapi import WeeksBody
+from tiltyard.web.reports import LiveValidityReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,17 +95,17 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "Arena": {
         "Arena export": shapes.ArenaExport,
         "Board row": BoardRow,
-        "Publication": shapes.PublicationFacts,
-        "Board": shapes.ArenaBoard,
-        "Live board": shapes.LiveBoardAnswer,
-        "Leaderboard files": shapes.LeaderboardFile,
-        "Leaderboard of a category": shapes.PartFile,
-        "Leaderboard of a day": shapes.DayFile,
-        "Model": shapes.ModelAnswer,
-        "Record": shapes.VoteRecord,
-        "Validity report": shapes.ValidityReport,
-        "Live validity report": shapes.LiveValidityReport,
-        "Weeks": shapes.Weeks,
+        "Publication": Publication,
+        "Board": LiveBoard,
+        "Live board": LiveBoardAnswer,
+        "Leaderboard files": LeaderboardFile,
+        "Leaderboard of a category": PartFile,
+        "Leaderboard of a day": DayFile,
+        "Model": ModelAnswer,
+        "Record": Record,
+        "Validity report": ValidityReport,
+        "Live validity report": LiveValidityReport,
+        "Weeks": WeeksBody,
         "Witness": WitnessHeader,
         "Head file": HeadFile,
         "Simulation": SimulationResult,

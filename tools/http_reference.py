@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import inspect
 
-from settings_reference import meanings, table
+from schemas import field_meanings
+from settings_reference import table
 
 from tiltyard.web.app import CALLS
 from tiltyard.web.openapi import Call
@@ -32,7 +33,10 @@ def _section(call: Call) -> str:
 def _bodies() -> str:
     kinds = dict.fromkeys(kind for call in CALLS for kind in call.returns)
     rows = [
-        (f"`{_name(kind)}`", f"`{field}`", meanings(kind)[field]) for kind in kinds for field in kind.__struct_fields__
+        (f"`{_name(kind)}`", f"`{field}`", known[field])
+        for kind in kinds
+        for known in (field_meanings(kind),)
+        for field in kind.__struct_fields__
     ]
     return table("body | field | what", rows)
 

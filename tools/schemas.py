@@ -79,7 +79,7 @@ def whole(kind: Any, apart: Collection[str] | None = None) -> Schema:
     classes = {cls.__name__: cls for cls in _classes(msgspec.inspect.type_info(kind))}
     _, parts = msgspec.json.schema_components([kind])
     for name, part in parts.items():
-        known = _meanings(classes[name]) if name in classes else {}
+        known = field_meanings(classes[name]) if name in classes else {}
         for field, inner in part.get("properties", {}).items():
             if field in known:
                 inner["description"] = known[field].replace("– means", "null means")
@@ -90,13 +90,13 @@ def whole(kind: Any, apart: Collection[str] | None = None) -> Schema:
     return dict(_inlined(parts[kind.__name__], parts, apart or ()))
 
 
-def _meanings(kind: Any) -> dict[str, str]:
-    """The meanings of a class's fields by the names that files have; a `TypedDict` has those of its bases too."""
+def field_meanings(kind: Any) -> dict[str, str]:
+    """The meanings of a class's fields, and of those of its bases, by the names that files have."""
     names = dict(zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)) if is_struct(kind) else {}
     known = {names.get(name, name): text for name, text in meanings(kind).items()}
     for base in (*kind.__mro__[1:], *getattr(kind, "__orig_bases__", ())):
-        if base.__module__ == kind.__module__ and getattr(base, "__annotations__", None):
-            known = _meanings(base) | known
+        if base.__module__.startswith(("tiltyard.", "shapes")) and getattr(base, "__annotations__", None):
+            known = field_meanings(base) | known
     return known
 
 

@@ -136,6 +136,8 @@ def json_text(value: Any) -> str:
 
 
 def _finite(value: Any) -> Any:
+    if isinstance(value, msgspec.Struct):
+        return _finite(msgspec.to_builtins(value))
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):

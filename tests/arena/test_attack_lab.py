@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
-import msgspec
 import pytest
 
 from tests.cli.conftest import Run, tiltyard  # noqa: F401 - the fixture is used by name
+from tests.records import replace
 from tests.sizes import size
 from tiltyard.arena import waiting
 from tiltyard.arena.policy import WaitingRules
@@ -103,7 +102,7 @@ def test_an_option_that_would_be_ignored_is_refused(tiltyard: Run) -> None:  # n
 def test_a_reader_of_receipts_concludes_only_what_is_true_and_learns_slower_from_few_prompts() -> None:
     needed = {}
     for prompts in (6, 3, 1)[: size(2, soak=3)]:
-        policy = msgspec.structs.replace(SMALL.policy, waiting=WaitingRules(prompts=prompts))
+        policy = replace(SMALL.policy, waiting=WaitingRules(prompts=prompts))
         engine = MemoryArena(3)
         engine.append(_opening(SMALL, policy), 0)
         reading = _Learning(engine, target=5, most_votes=300, seed=3)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from copy import deepcopy
-from dataclasses import replace
 
+import msgspec
 import numpy as np
 import pytest
 
 from tests.arena.small_worlds import Log, honest_chooser, new_log, play
 from tests.oracles.rating_paths import rating_path
+from tests.records import replace
 from tiltyard.arena import events as e
 from tiltyard.arena.board import Evidence, expected_by_prompt, live_board, official_order
 from tiltyard.arena.events import Choice
@@ -99,7 +99,7 @@ def test_the_same_events_give_the_same_board(played: Log) -> None:
         again.now = event.at
         again.say(event.body)
     assert live_board(again.rate()) == live_board(played.rate())
-    assert json.loads(json.dumps(live_board(again.rate()).to_dict()))["rows"][0]["badge"] in {"Stable", "Established"}
+    assert msgspec.to_builtins(live_board(again.rate()))["rows"][0]["badge"] in {"Stable", "Established"}
 
 
 def test_a_disabled_model_leaves_the_board_and_its_votes_stay(played: Log) -> None:
@@ -254,7 +254,7 @@ def test_a_models_detail_adds_up_to_its_row(played: Log) -> None:
             assert sum(record.ties for record in records) == detail.row.ties
             assert sum(record.both_bad for record in records) == detail.row.both_bad
         assert sum(map(sum, detail.heatmap.decisive)) == detail.row.wins + detail.row.losses
-        json.dumps(detail.to_dict())
+        msgspec.json.encode(detail)
 
 
 def test_neighbours_are_those_next_on_the_official_board(played: Log) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-
+import msgspec
 import numpy as np
 import pytest
 
@@ -223,7 +222,7 @@ def test_votes_on_a_telling_answer_are_proposed_for_exclusion() -> None:
     proposal = propose_unblinded(votes, shown, [flag])
     assert proposal == ExclusionProposal((first,), "an answer says who wrote it")
     assert propose_unblinded(votes, shown, []) is None
-    assert propose_unblinded(votes, shown, [dataclasses.replace(flag, held=False)]) is None
+    assert propose_unblinded(votes, shown, [msgspec.structs.replace(flag, held=False)]) is None
     (event,) = events_of((), [flag])
     assert event == e.Flagged(subject="response", subject_id="m00/p00", flag="self-identifying", detail="I am m00")
 

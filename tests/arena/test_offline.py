@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import replace
-
+import msgspec
 import numpy as np
 import pytest
 
 from tests.arena.small_worlds import honest_chooser, new_log, play
+from tests.records import replace
 from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
 from tiltyard.arena.events import Choice
@@ -62,7 +61,7 @@ def test_the_board_of_a_log_agrees_with_the_live_order_and_leaves_both_bad_out()
     assert [row.rank for row in board.rows] == list(range(1, 9))
     assert all(row.low is not None and row.high is not None and row.low < row.rating < row.high for row in board.rows)
     assert board.rows[-1].votes_to_swap is None
-    json.dumps(board.to_dict())
+    msgspec.json.encode(board)
 
 
 def test_the_ratings_are_those_that_rating_the_exported_battles_gives() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 
 from tests.arena.engines import sql
 from tests.arena.small_worlds import MINUTE, SECOND, Log, honest_chooser, new_log
+from tests.records import replace
 from tests.web.board_fixtures import kept
 from tests.web.sites import QUICK
 from tiltyard.arena import events as e

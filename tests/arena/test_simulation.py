@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
+from tests.records import replace
 from tests.sizes import size
 from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking import next_matchup
@@ -148,7 +148,7 @@ def test_the_same_settings_give_the_same_result_and_another_seed_another() -> No
 
 def test_a_result_is_plain_values() -> None:
     result = simulate(SimulationSettings(models=5, prompts=2, votes=60, in_flight=4))
-    values = json.loads(json.dumps(result.to_dict()))
+    values = msgspec.to_builtins(result)
     for name in (
         *("models", "votes", "kendall_tau", "kendall_tau_bradley_terry", "in_tolerance", "in_flight_duplicates"),
         *("lane_shares", "side_a_share", "established", "beyond_20_percent", "curve"),

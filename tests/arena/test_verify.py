@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
-import msgspec
 import pytest
 
 from tests.arena.databases import reading_above_the_store
 from tests.arena.engines import catalog, open_arena, play, sql
 from tests.arena.rewriting import chain_anew
+from tests.records import replace
 from tiltyard.arena import events as e
 from tiltyard.arena.chain import link_events
 from tiltyard.arena.commands import ExplainVote
@@ -296,7 +295,7 @@ def test_a_start_that_was_not_signed_or_was_rewritten_is_refused_or_named(played
 
 
 def replace_statement(file: HeadFile, **changes: Any) -> Statement:
-    return msgspec.structs.replace(file.stated, **changes)
+    return replace(file.stated, **changes)
 
 
 def test_checkpoints_of_signed_heads_are_kept(played_url: str) -> None:
@@ -336,7 +335,7 @@ def forged(url: str, number: int, **changes: Any) -> list[str]:
     ((seq,), (text,)) = sql(url, HEADS)[number], sql(url, HEADS.replace("seq FROM", "body FROM"))[number]
     body = e.decode_body(str(text))
     assert isinstance(body, e.HeadPublished)
-    new = e.encode_body(msgspec.structs.replace(body, **changes)).replace("'", "''")
+    new = e.encode_body(replace(body, **changes)).replace("'", "''")
     chain_anew(url, lambda run: run(f"UPDATE events SET body = '{new}' WHERE seq = {seq}"))
     return [str(problem) for problem in verify(url).problems]
 
@@ -367,7 +366,7 @@ def test_a_published_head_of_another_hash_number_or_place_is_named(published_url
 
 def test_a_signed_head_with_another_statement_signature_or_time_is_named(published_url: str) -> None:
     file = next(one.file for one in verify(published_url).published if one.file is not None)
-    altered = msgspec.structs.replace(file, statement=file.statement.replace('"m0"', '"m9"'))
+    altered = replace(file, statement=file.statement.replace('"m0"', '"m9"'))
     assert any("the signature of the head is not by" in line for line in forged(published_url, 1, file=altered))
     boards = replace_statement(file, board=tuple((name, rating + 1, rd) for name, rating, rd in file.stated.board))
     assert any(

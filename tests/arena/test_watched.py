@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
+from tests.records import replace
 from tests.sizes import size
 from tiltyard.arena.offline import offline_board, published_estimator
 from tiltyard.arena.policy import IntervalRules

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
+from tests.records import replace
 from tiltyard.arena.policy import DefenceRules, read_policy
 from tiltyard.arena.units import DAY
 from tiltyard.arena.votes import VoteTable

@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import copy
 import pickle
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from battle_rows import rows, same
+from tests.records import replace
 
 from tiltyard.battles import BattleTable, Codes, Outcome, battles_to_frame, read_battles, write_battles
 from tiltyard.battles.table import concat, merge_equal

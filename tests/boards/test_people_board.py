@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import random
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.records import replace
 
 import tiltyard as ty
 from oracles.labelled_worlds import LabelledWorld, battle_rows

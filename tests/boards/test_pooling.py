@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from msgspec import structs
+from tests.records import replace
 
 import tiltyard as ty
 from oracles.categories import CategoryWorld, against_truth, compare

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import csv
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from board_rows import assert_same_board
+from tests.records import replace
 
 import tiltyard as ty
 from tiltyard.battles import read_battles

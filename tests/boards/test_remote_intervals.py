@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from tests.records import replace
 
 from tiltyard.battles.reading import read_battles
 from tiltyard.battles.spark import GROUP, ClusterSums, GroupScores

@@ -7,10 +7,11 @@ Nothing here knows how a plan is reckoned: verdicts are drawn, settled, rated an
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from tests.records import replace
 
 from oracles.simulation import LOG_NU, outcome_chances, population_strengths, results, table_of
 from tiltyard.battles.table import BattleTable

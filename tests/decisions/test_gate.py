@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 from decision_rows import battle, field
+from tests.records import replace
 from tests.sizes import size
 
 import tiltyard as ty

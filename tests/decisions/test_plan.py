@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.decisions.planned_worlds import PlannedWorld, measured_power
+from tests.records import replace
 from tests.sizes import size
 
 import tiltyard as ty

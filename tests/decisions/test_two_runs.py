@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from decision_rows import battle
+from tests.records import replace
 from tests.sizes import size
 
 import tiltyard as ty

@@ -6,7 +6,6 @@ import asyncio
 import hashlib
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from tests.fakes.behaviour import verdict_by_hash
 from tests.judging.cases import judging_plan, make_judge, prefers
 from tests.judging.test_judging import run
 from tests.llm.providers.asking import make
+from tests.records import replace
 from tiltyard.errors import BudgetReached, JudgingError
 from tiltyard.judging import AskingParts, JudgeSettings, JudgingResult, LanguageModelJudge, judge
 from tiltyard.judging.run_folder import usage_report

@@ -6,13 +6,14 @@ The figures of the manual (`docs/methods-in-full.md`, "Graded verdicts"): `pytho
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.records import replace
 from tiltyard.battles import BattleTable, Codes, Outcome, Source
 from tiltyard.boards import BradleyTerry
 

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from tests.fakes.behaviour import Fault, first_time
 from tests.fakes.server import FakeServer
 from tests.llm.providers.asking import make
 from tests.llm.providers_in_memory import Kept, request
+from tests.records import replace
 from tiltyard.errors import ModelError, Refused
 from tiltyard.llm.asking import AskingParts, AskingSettings
 from tiltyard.llm.prices import Price, PriceTable

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
+from tests.records import replace
 
 from oracles.simulation import results, table_of
 from tiltyard.battles.table import BattleTable, Codes

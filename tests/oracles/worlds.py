@@ -8,10 +8,11 @@ prompts and voters grow in number (`simulation.population_strengths`).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from tests.records import replace
 
 from oracles.simulation import arena_battles, population_strengths, results, table_of
 from tiltyard.battles.table import BattleTable, Codes

@@ -14,7 +14,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from tests.fakes.behaviour import always_succeeded
 from tests.forked import Forked, command
 from tests.placement.arena_files import write_arena
 from tests.placement.conftest import answer_or_judge, read_json
+from tests.records import replace
 
 CONCURRENCY = 16
 BATTLES = 40

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import jsonschema
 import numpy as np
 import pytest
 from published_folders import NASTY, changed, check, everything, plain, world, write_rows
+from tests.records import replace
 from typer.testing import CliRunner
 
 import tiltyard as ty

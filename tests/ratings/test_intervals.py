@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 
 import numpy as np
 import pytest
-from msgspec.structs import replace
+from tests.records import replace
 
 from oracles import plain_bradley_terry as plain
 from oracles.plain_bradley_terry import FIRST, SECOND, TIE, Row, Shape, as_comparisons, some_rows
@@ -320,4 +319,4 @@ def test_the_exported_matrix_of_two_clusterings_has_no_negative_variance():
     two_ways = np.array([[1.0, 2.0], [2.0, 1.0]])  # its eigenvalues are 3 and −1
     both = Covariance((two_ways, np.eye(2)), np.eye(2), np.full(2, 9.0), np.zeros(2, dtype=bool))
     assert both.matrix == pytest.approx(np.full((2, 2), 1.5))
-    assert dataclasses.replace(both, matrices=(two_ways,)).matrix is two_ways
+    assert replace(both, matrices=(two_ways,)).matrix is two_ways

@@ -7,8 +7,8 @@ import time
 
 import numpy as np
 import pytest
-from msgspec.structs import replace
 from scipy.sparse import csc_array
+from tests.records import replace
 
 from oracles.simulation import arena_battles, results, table_of
 from tiltyard.battles.table import BattleTable, Codes

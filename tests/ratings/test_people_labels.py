@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from tests.records import replace
 from tests.sizes import size
 
 from oracles.labelled_worlds import LabelledWorld, hold

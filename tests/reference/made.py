@@ -327,7 +327,7 @@ def validity() -> Made:
     log, since = _two_weeks()
     state, period = period_of_log(log.events, since)
     found, _ = study_of(state, period.votes)
-    report = weekly_report(state, period, found).to_dict()
+    report = msgspec.to_builtins(weekly_report(state, period, found).facts())
     assert report["quality"]
     return {"Validity report": [json.loads(json.dumps(report))]}
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
-import inspect
 import re
 from pathlib import Path
 
@@ -15,15 +13,15 @@ import tiltyard as ty
 from tests.reference.fields import documented
 from tests.reference.pages import IN_FULL, METHODS, ROOT, anchor, code, sections, under
 from tiltyard.arena.board import BoardRow
-from tiltyard.arena.model_detail import ModelDetail
+from tiltyard.arena.following.snapshots import ModelFacts
 from tiltyard.arena.offline import OfflineRow
-from tiltyard.arena.weekly import WeeklyReport
+from tiltyard.arena.weekly import ValidityReport
 from tiltyard.boards.text import EXTRA_COLUMNS, as_markdown
 from tiltyard.judging.bias import Bias
 from tiltyard.ratings.judge_scale import PlacementVariance
 from tiltyard.tournament.ratings import EloLine, PairTally
 from tiltyard.web.board_query import CATEGORY_COLUMNS, COLUMNS
-from tiltyard.web.model import model_values
+from tiltyard.web.model import ModelAnswer
 
 INDEX = "Where each number is shown"
 NAMES = {"entrant_id", "entrant_a", "entrant_b", "dimension"}
@@ -47,19 +45,6 @@ def fields(kind: type) -> set[str]:
     if issubclass(kind, msgspec.Struct):
         return set(kind.__struct_encode_fields__)
     return {field.name for field in dataclasses.fields(kind)}
-
-
-def keys_of(function: object) -> set[str]:
-    """The names that a function gives the values it returns."""
-    tree = ast.parse(inspect.cleandoc("\n" + inspect.getsource(function)))  # type: ignore[arg-type]
-    returned = [node.value for node in ast.walk(tree) if isinstance(node, ast.Return)]
-    return {
-        key.value
-        for value in returned
-        if isinstance(value, ast.Dict)
-        for key in value.keys
-        if isinstance(key, ast.Constant)
-    }
 
 
 def written(page: str, title: str, *before: str) -> set[str]:
@@ -114,14 +99,14 @@ def test_every_column_of_the_leaderboard_is_explained(files_page: str) -> None:
 
 
 def test_every_number_of_a_models_page_is_explained() -> None:
-    numbers = keys_of(model_values) | fields(ModelDetail)
+    numbers = fields(ModelAnswer) - fields(ModelFacts) - {"seq"}
     assert numbers <= named("On a model's page")
     everywhere = {word for part in under(METHODS, INDEX) for row in part.rows for word in code(row["number"])}
     assert fields(OfflineRow) - {"low", "high"} <= everywhere
 
 
 def test_every_part_of_the_validity_report_is_explained(files_page: str) -> None:
-    assert keys_of(WeeklyReport.to_dict) == named("In the validity report") == written(files_page, "Validity report")
+    assert fields(ValidityReport) == named("In the validity report") == written(files_page, "Validity report")
 
 
 def test_every_number_leads_to_its_derivation() -> None:

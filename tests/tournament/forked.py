@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from pathlib import Path
+
+from tests.records import replace
 
 
 def tournament(config: str, folder: str, grace_seconds: float) -> None:

@@ -10,7 +10,6 @@ import asyncio
 import json
 import os
 import re
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.records import replace
 from tests.tournament.folder import make_folder, script, shown_as
 from tiltyard.llm.prices import PriceTable
 from tiltyard.options import RunOptions

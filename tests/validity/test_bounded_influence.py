@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.records import replace
 from tiltyard.validity import bounded_influence
 from tiltyard.validity.bounded_influence import (
     LEAST_WEIGHT,

@@ -22,7 +22,7 @@ def test_a_swap_of_models_whose_bands_overlapped_is_within_bands() -> None:
 
 def test_a_swap_that_the_bands_had_ruled_out_is_beyond_them() -> None:
     churn = top_churn([{"a": Known(1600, 10), "b": Known(1500, 10)}, {"a": Known(1500, 10), "b": Known(1600, 10)}], 10)
-    assert [(swap.look, swap.rose) for swap in churn.beyond_bands] == [(1, "b")]
+    assert [(swap.look, swap.rose) for swap in churn.swaps if not swap.within_bands] == [(1, "b")]
 
 
 def test_models_below_the_top_may_swap_unseen_and_a_newcomer_swaps_with_nobody() -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.records import replace
 from tests.sizes import size
 from tiltyard.battles import Outcome
 from tiltyard.validity.voters import (

@@ -7,7 +7,7 @@ import random
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +16,7 @@ from urllib.parse import quote
 from msgspec.structs import replace as changed
 from starlette.testclient import TestClient
 
+from tests.records import replace
 from tests.web.sites import ADMIN_SECRET, MODELS, SmallSite
 from tests.web.test_hostile import HOSTILE, check_harmless, escaped
 from tiltyard.arena import events as e

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from html import unescape
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.web.board_fixtures import MODELS, NEWCOMER, BoardSite, board_site, week_of_votes
@@ -40,7 +41,7 @@ def words_of(page: str) -> str:
 
 
 def plain(values: Any) -> Any:
-    return json.loads(json.dumps(values))
+    return json.loads(msgspec.json.encode(values))
 
 
 def missing(page: dict[str, Any], api: dict[str, Any]) -> dict[str, Any]:
@@ -74,7 +75,7 @@ def test_the_figures_that_a_reader_sees_on_the_board_are_those_of_the_interface(
 def test_a_model_says_every_field_of_its_page(site: BoardSite, name: str) -> None:
     snapshot = site.world.snapshot
     page = site.world.observatory.look(lambda state, votes: model_page(snapshot, state, votes, name))
-    assert missing(model_values(page), asked(site, f"/models/{name}")) == {}
+    assert missing(model_values(page, snapshot.seq), asked(site, f"/models/{name}")) == {}
 
 
 def test_the_figures_that_a_reader_sees_of_a_model_are_those_of_the_interface(site: BoardSite) -> None:

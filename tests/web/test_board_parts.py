@@ -8,13 +8,13 @@ import json
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import replace
 from xml.etree import ElementTree
 
 import msgspec
 import numpy as np
 import pytest
 
+from tests.records import replace
 from tests.web.board_fixtures import MODELS, BoardSite, board_site, week_of_votes
 from tiltyard.arena.following import parts
 from tiltyard.arena.following.parts import KeptParts, VotePart, day_end, days_of, history, part_board, votes_in

@@ -5,11 +5,10 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -18,6 +17,7 @@ from hypothesis import strategies as st
 from tests import within
 from tests.arena.engines import open_arena, play, sql
 from tests.arena.small_worlds import START, Log
+from tests.records import replace
 from tests.sizes import size
 from tests.web.administrators import at_the_desk, vote_often
 from tests.web.board_fixtures import MODELS, retire, week_of_votes
@@ -74,7 +74,7 @@ def marked(url: str, filler: str = "“quoted” & <b>bold</b> ü") -> Marked:
     )
     for wording in ("first", "second"):
         log.say(e.PromptAdded(prompt_id="p1", text=long_text(words["prompt"], f"{wording} {filler}")))
-        log.say(msgspec.structs.replace(card, display_name=f"{card.display_name} {wording}"))
+        log.say(replace(card, display_name=f"{card.display_name} {wording}"))
     for name, kind in (("old", "replaced"), ("new", "answer")):
         said = long_text(words[kind], filler)
         log.say(e.ResponseAdded(response_id=name, model=MODELS[0], prompt_id="p2", text=said))
@@ -125,7 +125,7 @@ def write(log: Log, url: str) -> None:
 
 def _dated(body: e.AnyBody) -> e.AnyBody:
     if isinstance(body, e.MatchupServed):
-        return msgspec.structs.replace(body, expires_at=body.expires_at - START + FIRST_DAY)
+        return replace(body, expires_at=body.expires_at - START + FIRST_DAY)
     return body
 
 

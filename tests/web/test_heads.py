@@ -10,7 +10,6 @@ import stat
 import subprocess
 import time
 from configparser import ConfigParser
-from dataclasses import replace
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -21,6 +20,7 @@ from tests.arena.engines import sql
 from tests.cli.conftest import Run, tiltyard
 from tests.forked import PATIENCE_SECONDS
 from tests.processes import wait_until
+from tests.records import replace
 from tests.stand_in import program
 from tests.web.administrators import staffed_site
 from tests.web.sites import IDENTIFYING, QUICK, SCRAPER, SmallSite, live_site, said, vote_once

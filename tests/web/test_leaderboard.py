@@ -8,13 +8,13 @@ import io
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from urllib.parse import parse_qsl, quote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.records import replace
 from tests.web.board_fixtures import MODELS, NAMES, NEWCOMER, BoardSite, board_site, week_of_votes
 from tiltyard.arena.following.observatory import Snapshot
 from tiltyard.arena.following.parts import VotePart
@@ -179,10 +179,10 @@ def test_a_category_board_says_that_it_is_bradley_terry_and_not_official(site: B
     assert "not the official order" in page
     board = site.world.observatory.part(VotePart(category="maths"))
     values = board_values(snapshot, BoardQuery(category="maths"), board)
-    assert values["ordered_by"] == "bradley_terry"
+    assert values.ordered_by == "bradley_terry"
     assert board is not None
     assert board.offline is not None
-    assert [row["bradley_terry_rating"] for row in values["rows"]] == [row.rating for row in board.offline.rows]
+    assert [row.bradley_terry_rating for row in values.rows] == [row.rating for row in board.offline.rows]
 
 
 def test_a_category_without_votes_has_no_lines_and_says_so(site: BoardSite) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from tests.records import replace
 from tests.web.board_fixtures import MODELS, NEWCOMER, BoardSite, board_site, retire, week_of_votes
 from tiltyard.arena import events as e
 from tiltyard.arena.model_detail import Record, model_detail, results_by_prompt_and_opponent
@@ -224,9 +225,7 @@ def test_an_unknown_model_is_a_clear_404(site: BoardSite, name: str) -> None:
 
 
 def test_values_for_programs_are_plain(site: BoardSite) -> None:
-    import json
-
-    values = json.loads(json.dumps(model_values(page_of(site, MODELS[0]))))
+    values = msgspec.to_builtins(model_values(page_of(site, MODELS[0]), seq=7))
     assert values["model"] == MODELS[0]
     assert len(values["history"]["rating"]) == len(values["history"]["at"])
     assert values["row"]["badge"] in ("Provisional", "Established", "Stable")

@@ -6,7 +6,6 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ import pytest
 
 from tests.arena.small_worlds import Log
 from tests.oracles.rating_paths import rating_path
+from tests.records import replace
 from tests.web.board_fixtures import DAY, MODELS, NEWCOMER, World, week_of_votes, world
 from tests.web.sites import QUICK
 from tiltyard.arena import events as e

@@ -6,16 +6,15 @@ import html
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
 
 import tiltyard as ty
+from tests.records import replace
 from tests.web.board_fixtures import MODELS, NAMES, NEWCOMER, BoardSite, board_site, retire, week_of_votes
 from tests.web.sites import vote_once
 from tiltyard.arena import events as e
@@ -296,7 +295,7 @@ def test_somebody_who_always_picks_the_favourite_agrees_with_everybody(site: Boa
     votes = [CastVote(seq, 0, f"m{seq}", "me", best, worst, 0, e.Choice.A) for seq in range(20)]
     page = own_page(snapshot, votes)
     assert (page.agreement, page.boldest) == (1.0, ())
-    against = own_page(snapshot, [msgspec.structs.replace(vote, choice=e.Choice.B) for vote in votes])
+    against = own_page(snapshot, [replace(vote, choice=e.Choice.B) for vote in votes])
     assert against.agreement == 0.0
     assert [vote.winner.number for vote in against.boldest] == [worst] * 3
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 from starlette.testclient import TestClient
 
+from tests.records import replace
 from tests.web.attackers import Clock
 from tests.web.sites import MODELS, QUICK, SECRET, SmallSite, catalog
 from tiltyard.arena import events as e

@@ -8,10 +8,10 @@ ranks, is handed in as `Evidence`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from itertools import chain, pairwise
-from typing import Any, Literal
+from typing import Literal
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -51,8 +51,7 @@ OFFICIAL_FROM = 3
 """The phase from which the conservative order is the official one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(msgspec.Struct, frozen=True):
     """What a study of all counted votes adds to the board of a state."""
 
     places: Mapping[str, tuple[int, int]]
@@ -63,8 +62,7 @@ class Evidence:
     """Every model's place in the order shown, at several times over the last window; None with fewer votes."""
 
 
-@dataclass(frozen=True, slots=True)
-class BoardRow:
+class BoardRow(msgspec.Struct, frozen=True):
     """One model's row. Values that need more votes are None.
 
     `pair_coverage` is only for contenders. `rating_shown` is the one rating that every page, file and feed shows.
@@ -137,12 +135,11 @@ class BoardRow:
         return None if self.rank_low is None or self.rank_high is None else self.rank_high - self.rank_low + 1
 
 
-@dataclass(frozen=True, slots=True)
-class LiveBoard:
-    """The board of one state: rows in their official order, and whether it may be called stable."""
+class LiveBoard(msgspec.Struct, frozen=True, kw_only=True):
+    """The board of an arena. In phase 1, the figures that are computed in shadow are null on the site."""
 
     seq: int
-    """How many events of the log it has seen."""
+    """Events of the log that it includes."""
     at: int
     """The time of the last of them (microseconds), rounded down to the hour."""
     phase: int
@@ -151,10 +148,12 @@ class LiveBoard:
     """`conservative`, or `legacy_elo` in phases 1 and 2."""
     votes: int
     """Counted votes."""
+    publication: Publication
+    """Whether it may be called stable, and every rule."""
+    official_top_tier: tuple[str, ...]
+    """Its models, best first."""
     rows: tuple[BoardRow, ...]
     """One per enabled model, in the official order."""
-    publication: Publication
-    """Whether the board may be called stable, and every rule."""
 
     @property
     def raw_ratings(self) -> dict[str, float]:
@@ -172,19 +171,6 @@ class LiveBoard:
             if row.model == model:
                 return row
         raise KeyError(model)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The board as plain values."""
-        return {
-            "seq": self.seq,
-            "at": self.at,
-            "phase": self.phase,
-            "ordered_by": self.ordered_by,
-            "votes": self.votes,
-            "publication": publication_values(self.publication),
-            "official_top_tier": [row.model for row in self.top_tier],
-            "rows": [asdict(row) | {"badge": row.badge.value} for row in self.rows],
-        }
 
 
 def live_board(state: ArenaState, ratings: Ratings | None = None, evidence: Evidence | None = None) -> LiveBoard:
@@ -209,8 +195,9 @@ def live_board(state: ArenaState, ratings: Ratings | None = None, evidence: Evid
         phase=state.phase,
         ordered_by="conservative" if state.phase >= OFFICIAL_FROM else "legacy_elo",
         votes=counted_votes(state),
-        rows=rows,
         publication=board_publication(state, rows, evidence),
+        official_top_tier=tuple(row.model for row in rows if row.official_top),
+        rows=rows,
     )
 
 
@@ -306,15 +293,6 @@ def _own_rules(state: ArenaState, rows: Sequence[BoardRow], evidence: Evidence |
         earlier = None if evidence is None else evidence.earlier
         result.append(order_rule([row.model for row in top], ranges, earlier, state.policy.window_matchups))
     return result
-
-
-def publication_values(status: Publication) -> dict[str, Any]:
-    """The status and its rules as plain values."""
-    return {
-        "status": status.status,
-        "top": status.top,
-        "rules": [asdict(rule) | {"met": rule.met} for rule in status.rules],
-    }
 
 
 def badge_floors(rules: BadgeRules) -> tuple[Floor, Floor]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from tiltyard.arena.offline import CLUSTERS, rate_options
 from tiltyard.arena.service import clock
@@ -18,8 +19,7 @@ from tiltyard.arena.votes import battle_rows, vote_table
 from tiltyard.arena.weights import vote_weights
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ArenaExport:
+class ArenaExport(msgspec.Struct, frozen=True, eq=False):
     """The battles of an arena: rows to go through once, prompt texts by id, and how its board is rated."""
 
     rows: Iterator[dict[str, Any]]

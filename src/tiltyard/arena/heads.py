@@ -9,7 +9,6 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,7 @@ _WRITTEN = re.compile(r"\s*(?:head:\s*)?([0-9a-f]{64})@([0-9]{1,18})\s*\Z")
 KEY_PREFIX = "ed25519:"
 
 
-@dataclass(frozen=True, order=True, slots=True)
-class Head:
+class Head(msgspec.Struct, frozen=True, order=True):
     """The hash of an arena's first public rows, and how many they are."""
 
     rows: int

@@ -10,7 +10,6 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import msgspec
@@ -49,8 +48,7 @@ _ENDS = {
 SOUND_ONLY = (".m4a", ".weba", ".aac")
 
 
-@dataclass(frozen=True, slots=True)
-class ImportFolder:
+class ImportFolder(msgspec.Struct, frozen=True):
     """A folder to import: its prompts, its answers and its model cards, each if it has them."""
 
     prompts: Path | None

@@ -7,10 +7,10 @@ Nothing here changes anything. Flags and proposals are values, which a caller tu
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -65,8 +65,7 @@ SURE = 0.01
 honest sessions are flagged at 0.1, and only 1 in 4,000 is below 0.001."""
 
 
-@dataclass(frozen=True, slots=True)
-class ActLimit:
+class ActLimit(msgspec.Struct, frozen=True):
     """At most `limit` actions of a kind in any window of this many microseconds, counted by session or by address.
 
     `growth` is how much more each wider network around an address may do; 0: wider networks are not counted.
@@ -113,8 +112,7 @@ def limits_of(limits: Limits) -> tuple[ActLimit, ...]:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class VoterFlag:
+class VoterFlag(msgspec.Struct, frozen=True):
     """A flag on a voter's votes. `sure` means that excluding the votes is proposed."""
 
     voter: str
@@ -123,8 +121,7 @@ class VoterFlag:
     sure: bool
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerFlag:
+class AnswerFlag(msgspec.Struct, frozen=True):
     """An answer that names its author, the name, and the words around it.
 
     It is held: not served until somebody releases it. One that only may name its author is served.
@@ -143,8 +140,7 @@ class AnswerFlag:
         return Flagged(subject="response", subject_id=self.response_id, flag=flag, detail=self.phrase)
 
 
-@dataclass(frozen=True, slots=True)
-class ExclusionProposal:
+class ExclusionProposal(msgspec.Struct, frozen=True):
     """Votes that should no longer count, for one reason."""
 
     matchup_ids: tuple[str, ...]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any
 
+import msgspec
 import numpy as np
 
 from tiltyard.arena.board import (
@@ -35,16 +34,16 @@ RECENT = 20
 """Recent form looks at this many votes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """The record against one opponent, or on one prompt; `expected_wins` by the current ratings."""
+class Record(msgspec.Struct, frozen=True):
+    """Results on one prompt, or against one opponent."""
 
     name: str
     wins: int
     losses: int
     ties: int
     both_bad: int
-    expected_wins: float
+    expected_wins: float | None
+    """Decisive wins that the current ratings predict."""
 
     @property
     def decisive(self) -> int:
@@ -63,36 +62,34 @@ class Record:
         return (self.wins + 0.5 * self.ties) / rated if rated else None
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbour:
-    """The record against a rank neighbour, on how many prompts, and how close the pair is to its floor (0–1)."""
+class Neighbour(msgspec.Struct, frozen=True):
+    """A model beside it on the board."""
 
     rank: int
     record: Record
     prompts: int
+    """Prompts with a decisive vote between them."""
     completeness: float
+    """How close the pair is to its floor, 0 to 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class Heatmap:
-    """Decisive votes by prompt (row) and opponent (column), and what is missing of `target` per cell, 0 to 1.
-
-    `target` is the neighbours' floor spread over its prompts (12 votes over 6 prompts: 2 per cell). `prompt_decisive`
-    are the model's own votes by prompt, of which `prompt_target` are wanted.
-    """
+class Heatmap(msgspec.Struct, frozen=True):
+    """Decisive votes by prompt (rows) and opponent (columns)."""
 
     prompts: tuple[str, ...]
     opponents: tuple[str, ...]
     neighbours: tuple[str, ...]
     decisive: tuple[tuple[int, ...], ...]
     deficits: tuple[tuple[float, ...], ...]
+    """What is missing of `target`, 0 to 1."""
     target: float
+    """The neighbours' floor spread over its prompts: 12 votes over 6 prompts are 2 per cell."""
     prompt_decisive: tuple[int, ...]
+    """The model's own votes by prompt, of which `prompt_target` are wanted."""
     prompt_target: int
 
 
-@dataclass(frozen=True, slots=True)
-class ModelDetail:
+class ModelDetail(msgspec.Struct, frozen=True):
     """Everything that a model's page shows except its history."""
 
     row: BoardRow
@@ -102,10 +99,6 @@ class ModelDetail:
     opponents: tuple[Record, ...]
     neighbours: tuple[Neighbour, ...]
     heatmap: Heatmap
-
-    def to_dict(self) -> dict[str, Any]:
-        """The detail as plain values."""
-        return asdict(self)
 
 
 def model_detail(state: ArenaState, name: str, board: LiveBoard | None = None) -> ModelDetail:
@@ -158,13 +151,8 @@ LEANING_LEVEL = 0.99
 """How sure all that is said of a model's categories together has to be; so for its prompts, and its opponents."""
 
 
-@dataclass(frozen=True, slots=True)
-class Leaning:
-    """A category on which a model does better or worse than its rating, beyond chance; or a prompt, or an opponent.
-
-    `difference` is the share of decisive votes won minus the share that the current ratings expect; `low` and `high`
-    are its interval, which holds for all categories of the model at once.
-    """
+class Leaning(msgspec.Struct, frozen=True):
+    """A category on which a model does better or worse than its rating, beyond chance; or a prompt, or an opponent."""
 
     category: str
     """Its name, or the id of the prompt or of the opponent."""
@@ -172,7 +160,9 @@ class Leaning:
     decisive: int
     expected_wins: float
     difference: float
+    """Share won minus share expected."""
     low: float
+    """Its interval, for all at once."""
     high: float
 
     @property
@@ -181,8 +171,7 @@ class Leaning:
         return self.difference > 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Leanings:
+class Leanings(msgspec.Struct, frozen=True):
     """Where a model's votes say that it is better or worse than its rating, the strongest of each kind first."""
 
     categories: tuple[Leaning, ...]
@@ -313,12 +302,13 @@ def _heatmap(state: ArenaState, model: int, order: Sequence[int]) -> Heatmap:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class RecentForm:
-    """A model's latest counted votes: a letter each (W, L, D, X for both bad), oldest first, and their mean score."""
+class RecentForm(msgspec.Struct, frozen=True):
+    """Its latest results."""
 
     letters: str
+    """W, L, D, or X for both bad, oldest first."""
     score: float | None
+    """Their mean."""
 
 
 def recent_form(votes: Sequence[CastVote], model: int, last: int = RECENT) -> RecentForm:
@@ -337,8 +327,7 @@ def _letter(vote: CastVote, model: int) -> str:
     return "W" if (vote.choice is Choice.A) == (vote.a == model) else "L"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RatingPath:
+class RatingPath(msgspec.Struct, frozen=True, eq=False):
     """A model's rating and deviation after each of its rated votes, and when they were cast (microseconds)."""
 
     start: float
@@ -354,9 +343,8 @@ class RatingPath:
         return float(self.rating[-1] - before)
 
 
-@dataclass(frozen=True, slots=True)
-class BothBadPiece:
-    """A period: the model's votes in it, the both-bad ones, and the rate with its 95 % interval."""
+class BothBadPiece(msgspec.Struct, frozen=True):
+    """A period of its votes, and the share of both-bad ones with its 95 % interval."""
 
     since: int
     until: int

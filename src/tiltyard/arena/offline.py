@@ -11,9 +11,10 @@ scale of those ratings, so that both are read on one axis.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from tiltyard.arena.policy import IntervalRules, SpeakFor
@@ -24,8 +25,7 @@ from tiltyard.ratings.ranks import RankIntervals, kendall_tau
 from tiltyard.types import Floats
 
 
-@dataclass(frozen=True, slots=True)
-class OfflineRow:
+class OfflineRow(msgspec.Struct, frozen=True):
     """One model: rating with interval and rank interval, the rating with equal pair weights, its live rank.
 
     `votes_to_swap` is the smallest number of votes whose removal makes the next model level with it; None if there is
@@ -60,32 +60,46 @@ class OfflineRow:
     """Whether its interval was widened to contain the raw rating."""
 
 
-@dataclass(frozen=True, slots=True)
-class OfflineBoard:
-    """Bradley–Terry of the counted votes; `votes` are the rated ones (A, B, TIE), here and in every row.
+class BoardIntervals(msgspec.Struct, frozen=True):
+    """What intervals rest on."""
 
-    `tau_live` is Kendall's tau with the live order over the models on both, `tau_even_pairs` with the ratings at equal
-    pair weights. `speaks_for` says what the intervals cover, `anytime` whether ranges of ranks hold at every time at
-    which one looks, `misfit` how well the model describes the votes. `centre` and `slope` say how ratings and intervals
-    were moved to the board's scale: a rating r of `tiltyard rate` reads centre + slope·(r − 1000) here; None and 1
-    where they were not moved.
-    """
+    clusters: str
+    """`voter` or `prompt,voter`."""
+    speaks_for: str
+    """What the intervals hold for."""
+    anytime: bool
+    """Whether ranges of ranks hold at every time at which one looks."""
+    remarks: tuple[str, ...]
+    """What else to know, such as one voter's share."""
+    centre: float | None
+    """What 1000 of `tiltyard rate` reads on the board's scale; null: it was not moved there."""
+    slope: float
+    """What one point of it reads."""
+
+
+class OfflineBoard(msgspec.Struct, frozen=True):
+    """Bradley–Terry on the same votes."""
 
     rows: tuple[OfflineRow, ...]
     votes: int
+    """Rated ones (A, B, TIE), as in every row."""
     clusters: str
     speaks_for: str
     anytime: bool
     tau_live: float | None
+    """Kendall's tau with the live order."""
     tau_even_pairs: float | None
+    """With the order at equal pair weights."""
     remarks: tuple[str, ...]
     misfit: dict[str, Any] | None = None
+    """How well the model describes the votes, as in a ratings file."""
     centre: float | None = None
     slope: float = 1.0
 
-    def to_dict(self) -> dict[str, Any]:
-        """The board as plain values."""
-        return asdict(self)
+    @property
+    def intervals(self) -> BoardIntervals:
+        """What the intervals rest on."""
+        return msgspec.convert(self, BoardIntervals, from_attributes=True)
 
 
 CLUSTERS: dict[SpeakFor, str] = {"these_prompts": "voter", "prompts_like_these": "prompt,voter"}
@@ -249,7 +263,7 @@ def on_scale(
         slope = together / spread if spread > 0.0 and together > 0.0 else 1.0
     centre = float(theirs.mean() + slope * (BRADLEY_TERRY_CENTRE - ours.mean()))
     rows = tuple(_moved(row, centre, slope, shown.get(row.model) if widen else None) for row in board.rows)
-    return replace(board, rows=rows, centre=centre, slope=slope)
+    return msgspec.structs.replace(board, rows=rows, centre=centre, slope=slope)
 
 
 def _moved(row: OfflineRow, centre: float, slope: float, shown: float | None) -> OfflineRow:
@@ -259,7 +273,7 @@ def _moved(row: OfflineRow, centre: float, slope: float, shown: float | None) ->
     low, high = (None if end is None else at(end) for end in (row.low, row.high))
     below = shown is not None and low is not None and shown < low
     above = shown is not None and high is not None and shown > high
-    return replace(
+    return msgspec.structs.replace(
         row,
         rating=at(row.rating),
         low=shown if below else low,

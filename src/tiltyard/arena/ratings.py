@@ -6,8 +6,8 @@ A vote that no longer counts is left out, and all others are rated anew.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tiltyard.arena.events import Choice
@@ -27,8 +27,7 @@ FAILED_BOTH = -1.0
 SCORES = {Choice.A: 1.0, Choice.B: 0.0, Choice.TIE: 0.5, Choice.BOTH_BAD: FAILED_BOTH}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Ratings:
+class Ratings(msgspec.Struct, frozen=True, eq=False):
     """Every model's Glicko-2 state and legacy Elo, by model number."""
 
     rating: Floats

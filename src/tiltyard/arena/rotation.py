@@ -7,8 +7,8 @@ heart in the end, and a voter who knows an answer's author is not blind. Fresh p
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tiltyard.arena.state import ArenaState
@@ -24,8 +24,7 @@ OFTEN = 100
 """An answer named more often than this counts as exposed."""
 
 
-@dataclass(frozen=True, slots=True)
-class PromptExposure:
+class PromptExposure(msgspec.Struct, frozen=True):
     """One prompt: whether it is served, kept for later or retired, and how often its answers were shown.
 
     `most_shown` is that of its most shown answer, `mean_shown` that of all its answers.
@@ -37,8 +36,7 @@ class PromptExposure:
     mean_shown: float
 
 
-@dataclass(frozen=True, slots=True)
-class BankExposure:
+class BankExposure(msgspec.Struct, frozen=True):
     """How much of the bank is known. `answers` are those to prompts that are on; `learning` counts votes.
 
     Named means that a vote on the answer counts: its author was told. Matchups without a vote are not counted here, so
@@ -158,8 +156,7 @@ def fresh_prompts(state: ArenaState) -> list[bool]:
     return [False] * len(state.catalog.prompts) if fresh is None else fresh.tolist()
 
 
-@dataclass(frozen=True, slots=True)
-class Rotation:
+class Rotation(msgspec.Struct, frozen=True):
     """Prompts to retire, the most shown first, and prompts kept for later to serve from now on; `on` afterwards."""
 
     retire: tuple[str, ...]

@@ -8,7 +8,8 @@ from __future__ import annotations
 import copy
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from tiltyard.arena import events as e
 from tiltyard.arena.board import BoardRow, LiveBoard, live_board
@@ -41,8 +42,7 @@ SCREENED_AS = 4
 """Incremented when more answers are found to say who wrote them: a site then reads all answers again at its start."""
 
 
-@dataclass(frozen=True, slots=True)
-class Screening:
+class Screening(msgspec.Struct, frozen=True):
     """The findings, the proposed exclusions, and the new events: flags, and what the policy excludes."""
 
     voters: list[VoterFlag]
@@ -63,8 +63,7 @@ class Screening:
         return naming_lines(flags, len(self.current), listed=0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ScreenedState:
+class ScreenedState(msgspec.Struct, frozen=True, eq=False):
     """What screening needs of a state, as it was after event `seq`."""
 
     seq: int
@@ -191,8 +190,7 @@ def hide_self_naming(arena: Arena) -> list[str]:
     return naming_lines(result, len(catalog.response_ids))
 
 
-@dataclass(frozen=True, slots=True)
-class RowEffect:
+class RowEffect(msgspec.Struct, frozen=True):
     """One model's row before and after."""
 
     before: BoardRow
@@ -224,8 +222,7 @@ class RowEffect:
         return self.before != self.after
 
 
-@dataclass(frozen=True, slots=True)
-class Effects:
+class Effects(msgspec.Struct, frozen=True):
     """The board before and after, and how many votes would change; rows are in the order of the board before."""
 
     before: LiveBoard

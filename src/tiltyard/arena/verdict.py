@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+
+import msgspec
 
 from tiltyard.arena.board import SHADOW_PHASE, LiveBoard
 from tiltyard.pages.figures import count, plural
@@ -22,8 +22,7 @@ NAMED = 3
 """The most models that the sentence names as possible firsts; more are counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(msgspec.Struct, frozen=True):
     """One model of an order: its name, its place, the best and the worst it could hold, and whether it is provisional.
 
     Without a range nothing is known about how sure the place is.
@@ -37,25 +36,21 @@ class Standing:
     provisional: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class BoardVerdict:
-    """One sentence, and what it rests on."""
+class BoardVerdict(msgspec.Struct, frozen=True):
+    """The board in words."""
 
     text: str
+    """In one sentence."""
     leader: str | None
-    """The model that leads, if the votes say so: no other could be first. None otherwise."""
+    """The model that leads, if no other could be first."""
     could_be_first: tuple[str, ...] = ()
-    """Models that could be first, the one at the top among them, without provisional ones."""
+    """Without provisional ones."""
     alike: tuple[int, int] | None = None
-    """The longest row of places whose models cannot be told apart: the first and the last of them."""
+    """First and last of the longest row of places that cannot be told apart."""
     too_few_votes: bool = False
-    """Whether there are too few votes to say anything, and to show intervals."""
+    """To rank."""
     votes_needed: int = 0
-    """How many more votes it takes at least until there are enough."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The verdict as plain values."""
-        return asdict(self)
+    """How many more it takes at least."""
 
 
 def board_verdict(board: LiveBoard) -> BoardVerdict:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from tiltyard.arena import events as e
@@ -30,8 +30,7 @@ AT_ONCE = 250
 _CHOICES = {choice.outcome: choice for choice in e.Choice}
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedVotes:
+class ImportedVotes(msgspec.Struct, frozen=True):
     """What an import of votes did: how many were there already, how many are new, how many of these do not count."""
 
     before: int

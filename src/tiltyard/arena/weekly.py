@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Literal
 
+import msgspec
 import numpy as np
 
 from tiltyard.arena import events as e
@@ -22,7 +22,6 @@ from tiltyard.arena.board import (
     contenders,
     live_board,
     official_order,
-    publication_values,
 )
 from tiltyard.arena.events import LANES, Excluded, Flagged, Restored
 from tiltyard.arena.matchmaking.exposure import conservative_order, ready_contenders
@@ -30,7 +29,7 @@ from tiltyard.arena.offline import OfflineBoard
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.units import HOUR
 from tiltyard.arena.votes import VoteTable
-from tiltyard.types import Ints
+from tiltyard.types import Ints, named
 from tiltyard.validity.calibration import CalibrationCurve, ConfidenceBin
 from tiltyard.validity.churn import Churn, ConfidenceStability, Known, Standings, confidence_stability, top_churn
 from tiltyard.validity.fairness import (
@@ -41,19 +40,18 @@ from tiltyard.validity.fairness import (
     lane_shares,
     side_balance,
 )
-from tiltyard.validity.quality import QualityFlag, QualityVotes, high_both_bad, rising_both_bad
+from tiltyard.validity.publication import Publication, Status
+from tiltyard.validity.quality import QualityVotes, high_both_bad, rising_both_bad
 
 
-@dataclass(frozen=True, slots=True)
-class BoardAt:
+class BoardAt(msgspec.Struct, frozen=True):
     """What was known of the enabled models at one time (microseconds)."""
 
     at: int
     standings: Standings
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ServedPairs:
+class ServedPairs(msgspec.Struct, frozen=True, eq=False):
     """Matchups of the period whose vote counts: models by side, and how many each lane served.
 
     Only those: a skipped matchup closes without names, and counting it would reveal them.
@@ -66,8 +64,7 @@ class ServedPairs:
     """How many of them lanes served before the first of the contender lane; all, where it served none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(msgspec.Struct, frozen=True):
     """Something an operator should know about: a flag (`what` it was raised on) or an exclusion (how many votes)."""
 
     what: str
@@ -91,8 +88,7 @@ def note_of(body: Flagged | Excluded | Restored) -> Note:
     return Note("a session" if body.subject == "voter" else "a vote", body.flag, body.detail)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Period:
+class Period(msgspec.Struct, frozen=True, eq=False):
     """A period of an arena, from `since` to `until` (microseconds), from its log.
 
     `looks` are snapshots, oldest first, the first at the start of the period; the report adds the current one. `votes`
@@ -104,13 +100,12 @@ class Period:
     looks: tuple[BoardAt, ...]
     votes: VoteTable
     served: ServedPairs
-    events: Mapping[str, int] = field(default_factory=dict)
+    events: Mapping[str, int] = {}
     flags: tuple[Note, ...] = ()
     exclusions: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Findings:
+class Findings(msgspec.Struct, frozen=True):
     """What a study of all counted votes tells the report, beyond the period itself."""
 
     offline: OfflineBoard | None = None
@@ -123,8 +118,7 @@ class Findings:
     """Stated confidence against how often it held; none while legacy Elo orders the board."""
 
 
-@dataclass(frozen=True, slots=True)
-class AdjacentPair:
+class AdjacentPair(msgspec.Struct, frozen=True):
     """Two neighbours at the top: their votes and prompts, and how close these are to the floor (0–1)."""
 
     above: str
@@ -138,20 +132,20 @@ CHANCE_OF_NO_TURN = 0.01
 """An open lane that has not had its turn yet is not called closed while that is likelier than this."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContenderLane:
-    """How many of the first models have the rated votes that open the contender lane, of how many, and these votes."""
+class ContenderLane(msgspec.Struct, frozen=True):
+    """The contender lane."""
 
     ready: int
+    """Of the first `models`, those that have `votes_needed` rated votes."""
     models: int
     votes_needed: int
     closed_for: int = 0
     """Matchups at the start of the period that were served while it was closed; 0 where it was open from the start."""
+    open: bool = False
+    """Whether it serves; until then its turns go to the coverage lane."""
 
-    @property
-    def open(self) -> bool:
-        """Whether it serves; until then its turns go to the coverage lane."""
-        return self.models > 1 and self.ready == self.models
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "open", self.models > 1 and self.ready == self.models)
 
 
 def _contender_lane(state: ArenaState, models: list[int], period: Period) -> ContenderLane:
@@ -163,8 +157,132 @@ def _contender_lane(state: ArenaState, models: list[int], period: Period) -> Con
     return ContenderLane(*ready_contenders(state, order), state.policy.contender_opens_at, closed_for)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WeeklyReport:
+class ExposureOfModel(msgspec.Struct, frozen=True):
+    """One model's exposure."""
+
+    model: str
+    exposures: int
+    """How often it was shown."""
+    target: float
+    """How often it should be."""
+    off: float | None
+    """Distance from the target, as a share."""
+    within: bool
+    """Whether that is in tolerance."""
+    contender: bool
+    """Whether it is in the band."""
+    prompt_coverage: float
+
+
+class CoverageFairness(msgspec.Struct, frozen=True):
+    """Exposure in the rolling window."""
+
+    matchups: int
+    """Served, and closed."""
+    tolerance: float
+    """Allowed distance from the target."""
+    even_target: float
+    """2W/M."""
+    targets_differ: bool
+    """Whether the actual targets differ from it."""
+    in_tolerance: int
+    in_tolerance_of_even_target: int
+    looked_at: int
+    """Models with a target."""
+    models: tuple[ExposureOfModel, ...]
+
+
+class SideFacts(msgspec.Struct, frozen=True):
+    """Who is shown on which side."""
+
+    matchups: int
+    first_named_as_a: float | None
+    """Share with the first-named model on side A."""
+    sigmas: float
+    """Distance from half in standard errors."""
+    fair: bool
+    """Whether chance explains it."""
+    off_balance: list[str]
+    """Models whose sides it does not explain."""
+
+
+class FailingPrompt(msgspec.Struct, frozen=True):
+    """Where a model is worst."""
+
+    prompt: str
+    excess: float
+    """Both-bad votes in excess of what the prompt explains."""
+    both_bad: int
+    votes: int
+
+
+class FailingModel(msgspec.Struct, frozen=True):
+    """A model whose both-bad rate rose or is high."""
+
+    model: str
+    rate_before: float | None
+    rate_recent: float
+    votes_before: int
+    votes_recent: int
+    p_value: float
+    """Chance of such a rise, or of such a rate at the level that is acceptable."""
+    worst_prompts: tuple[FailingPrompt, ...]
+    trigger: Literal["rise", "level"]
+    """`rise` or `level`."""
+
+
+class ValidityReport(msgspec.Struct, frozen=True, kw_only=True):
+    """`tiltyard arena validity --format json`. Times are microseconds."""
+
+    since: int
+    """Its start."""
+    until: int
+    """Its end."""
+    status: Status
+    """`officially stable` or `calibrating`."""
+    publication: Publication
+    """Whether the board may be called stable, and every rule."""
+    phase: int
+    """Of the rollout."""
+    votes: int
+    """Counted votes of the period."""
+    voters: int
+    """Who cast them."""
+    blind: bool
+    """Whether the answers that are being voted on are hidden."""
+    events: dict[str, int]
+    """Events of the log by kind."""
+    coverage_fairness: CoverageFairness
+    """Exposure in the rolling window."""
+    pair_completeness: tuple[AdjacentPair, ...]
+    """Neighbours at the top."""
+    confidence_stability: ConfidenceStability
+    """Whether ratings stayed where their confidence said."""
+    top_churn: Churn
+    """What moved in the top."""
+    lanes: tuple[LaneShare, ...]
+    """How often each lane served."""
+    contender_lane: ContenderLane
+    """The contender lane."""
+    sides: SideFacts
+    """Who is shown on which side."""
+    quality: tuple[FailingModel, ...]
+    """Models whose both-bad rate rose or is high."""
+    flags: tuple[Note, ...]
+    """What was flagged."""
+    exclusions: tuple[Note, ...]
+    """What was excluded."""
+    offline: OfflineBoard | None
+    """Bradley–Terry on the same votes."""
+    calibration: CalibrationCurve | None
+    """Predicted against observed scores of all rated votes."""
+    confidence_calibration: tuple[ConfidenceBin, ...]
+    """Stated confidence against how often it held."""
+    board: LiveBoard
+    """The board at the end."""
+
+
+class WeeklyReport(msgspec.Struct, frozen=True, eq=False):
     """The contents of the report. Rows of `exposure` and `sides` follow `models`."""
 
     since: int
@@ -184,8 +302,7 @@ class WeeklyReport:
     lanes_on: bool
     contender_lane: ContenderLane
     sides: SideBalance
-    quality: tuple[QualityFlag, ...]
-    prompts: tuple[str, ...]
+    quality: tuple[FailingModel, ...]
     flags: tuple[Note, ...]
     exclusions: tuple[Note, ...]
     blind: bool
@@ -195,74 +312,53 @@ class WeeklyReport:
     """Predicted against observed scores of all rated votes."""
     confidence: tuple[ConfidenceBin, ...]
     """Stated confidence against how often it held."""
-    model_names: tuple[str, ...]
-    """Names by the arena's numbers; `models` has the enabled ones in the order of the board."""
 
-    def to_dict(self) -> dict[str, Any]:
-        """The report as plain values."""
-        return {
-            "since": self.since // HOUR * HOUR,
-            "until": self.until // HOUR * HOUR,
-            "status": self.board.publication.status,
-            "publication": publication_values(self.board.publication),
-            "phase": self.board.phase,
-            "votes": self.votes,
-            "voters": self.voters,
-            "blind": self.blind,
-            "events": dict(self.events),
-            "coverage_fairness": self._exposures(),
-            "pair_completeness": [asdict(pair) for pair in self.pairs],
-            "confidence_stability": asdict(self.stability) | {"share_left_band": self.stability.share_left_band},
-            "top_churn": asdict(self.churn) | {"beyond_bands": len(self.churn.beyond_bands)},
-            "lanes": [asdict(lane) for lane in self.lanes],
-            "contender_lane": asdict(self.contender_lane) | {"open": self.contender_lane.open},
-            "sides": self._sides(),
-            "quality": [self._quality(flag) for flag in self.quality],
-            "flags": [asdict(note) for note in self.flags],
-            "exclusions": [asdict(note) for note in self.exclusions],
-            "offline": None if self.offline is None else self.offline.to_dict(),
-            "calibration": None if self.calibration is None else asdict(self.calibration),
-            "confidence_calibration": [asdict(piece) for piece in self.confidence],
-            "board": self.board.to_dict(),
-        }
-
-    def _exposures(self) -> dict[str, Any]:
-        fair = self.exposure
+    def facts(self) -> ValidityReport:
+        """The report as programs get it."""
+        fair, sides = self.exposure, self.sides
         rows = zip(self.models, fair.exposures, fair.targets, fair.off, fair.within, strict=True)
-        return {
-            "matchups": fair.matchups,
-            "tolerance": fair.tolerance,
-            "even_target": fair.even_target,
-            "targets_differ": fair.targets_differ,
-            "in_tolerance": int(fair.within.sum()),
-            "in_tolerance_of_even_target": int(fair.within_even.sum()),
-            "looked_at": fair.looked_at,
-            "models": [
-                {
-                    "model": name,
-                    "exposures": int(exposures),
-                    "target": float(target),
-                    "off": None if np.isnan(off) else float(off),
-                    "within": bool(within),
-                    "contender": name in self.contenders,
-                    "prompt_coverage": self.board[name].prompt_coverage,
-                }
-                for name, exposures, target, off, within in rows
-            ],
-        }
-
-    def _sides(self) -> dict[str, Any]:
-        return {
-            "matchups": self.sides.matchups,
-            "first_named_as_a": self.sides.share,
-            "sigmas": self.sides.sigmas,
-            "fair": self.sides.fair,
-            "off_balance": [self.models[place] for place in self.sides.off_balance],
-        }
-
-    def _quality(self, flag: QualityFlag) -> dict[str, Any]:
-        worst = [asdict(prompt) | {"prompt": self.prompts[prompt.prompt]} for prompt in flag.worst_prompts]
-        return asdict(flag) | {"model": self.model_names[flag.model], "worst_prompts": worst}
+        exposures = tuple(
+            ExposureOfModel(
+                model=name,
+                exposures=int(exposures),
+                target=float(target),
+                off=None if np.isnan(off) else float(off),
+                within=bool(within),
+                contender=name in self.contenders,
+                prompt_coverage=self.board[name].prompt_coverage,
+            )
+            for name, exposures, target, off, within in rows
+        )
+        return ValidityReport(
+            since=self.since // HOUR * HOUR,
+            until=self.until // HOUR * HOUR,
+            status=self.board.publication.status,
+            publication=self.board.publication,
+            phase=self.board.phase,
+            **named(self, "votes voters blind lanes contender_lane quality flags exclusions offline calibration board"),
+            events=dict(self.events),
+            coverage_fairness=CoverageFairness(
+                matchups=fair.matchups,
+                tolerance=fair.tolerance,
+                even_target=fair.even_target,
+                targets_differ=fair.targets_differ,
+                in_tolerance=int(fair.within.sum()),
+                in_tolerance_of_even_target=int(fair.within_even.sum()),
+                looked_at=fair.looked_at,
+                models=exposures,
+            ),
+            pair_completeness=self.pairs,
+            confidence_stability=self.stability,
+            top_churn=self.churn,
+            sides=SideFacts(
+                sides.matchups,
+                sides.share,
+                sides.sigmas,
+                sides.fair,
+                [self.models[place] for place in sides.off_balance],
+            ),
+            confidence_calibration=self.confidence,
+        )
 
 
 def weekly_report(state: ArenaState, period: Period, result: Findings | None = None) -> WeeklyReport:
@@ -293,14 +389,12 @@ def weekly_report(state: ArenaState, period: Period, result: Findings | None = N
         contender_lane=_contender_lane(state, order, period),
         sides=_sides(period.served, order),
         quality=tuple(_quality(state, period.votes, period.since)),
-        prompts=period.votes.prompts,
         flags=period.flags,
         exclusions=period.exclusions,
         blind=is_blind(state),
         offline=result.offline,
         calibration=result.calibration,
         confidence=result.confidence,
-        model_names=tuple(model.model for model in state.catalog.models),
     )
 
 
@@ -344,14 +438,18 @@ def _sides(served: ServedPairs, order: list[int]) -> SideBalance:
     return side_balance(served.model_a, served.model_b, shown[order], as_a[order])
 
 
-def _quality(state: ArenaState, votes: VoteTable, since: int) -> list[QualityFlag]:
+def _quality(state: ArenaState, votes: VoteTable, since: int) -> Iterator[FailingModel]:
     rules = state.policy.flags
     looked_at = QualityVotes(votes.model_a, votes.model_b, votes.prompt, ~votes.rated, votes.at >= since)
     least, models = rules.quality_votes, state.order()
     rising = rising_both_bad(looked_at, models, least_votes=least, least_rise=rules.quality_rise)
     named = {flag.model for flag in rising}
     high = high_both_bad(looked_at, models, least_votes=least, level=rules.quality_level)
-    return [*rising, *(flag for flag in high if flag.model not in named)]
+    for flag in (*rising, *(flag for flag in high if flag.model not in named)):
+        failed = ((votes.prompts[one.prompt], one.excess, one.both_bad, one.votes) for one in flag.worst_prompts)
+        worst = tuple(FailingPrompt(*one) for one in failed)
+        facts = msgspec.structs.asdict(flag) | {"model": votes.models[flag.model], "worst_prompts": worst}
+        yield FailingModel(**facts)
 
 
 def look_at(state: ArenaState, at: int) -> BoardAt:

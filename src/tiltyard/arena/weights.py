@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from tiltyard.arena.policy import DefenceRules
@@ -66,8 +67,7 @@ def weighed(votes: VoteTable, rules: DefenceRules) -> VoteTable:
     return replace(votes, weight=vote_weights(votes, rules)) if are_weighed(votes, rules) else votes
 
 
-@dataclass(frozen=True, slots=True)
-class ContestedModel:
+class ContestedModel(msgspec.Struct, frozen=True):
     """A model whose latest votes differ from all earlier ones by more than chance explains.
 
     That is no judgement of the model or of anybody: a link in a class room, a new public or an attack look alike. `z`

@@ -18,9 +18,9 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 
 from tiltyard.arena import voting
@@ -79,8 +79,7 @@ VOTERS_KEPT = 4096
 """How many voters' seen matchups are kept in memory."""
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
+class Load(msgspec.Struct, frozen=True):
     """How busy the writing thread is: commands that wait, and how long the current group has been running."""
 
     waiting: int

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from tiltyard.boards.leaderboard import EloReport, Leaderboard, RankedModels
@@ -19,8 +20,7 @@ from tiltyard.ratings.ranks import kendall_tau, ranks, spearman_rho
 from tiltyard.types import Result
 
 
-@dataclass(frozen=True, slots=True)
-class RankChange:
+class RankChange(msgspec.Struct, frozen=True):
     """One model's place on both boards, counted among the models that both have."""
 
     model: str
@@ -35,8 +35,7 @@ class RankChange:
         return self.rank_before - self.rank_after
 
 
-@dataclass(frozen=True, slots=True)
-class BoardComparison:
+class BoardComparison(msgspec.Struct, frozen=True):
     """Kendall's tau-b, Spearman's rho and every model's move, over the models on both boards.
 
     Parameters:
@@ -55,7 +54,7 @@ class BoardComparison:
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison as plain values."""
-        changes = [{**asdict(change), "places_gained": change.places_gained} for change in self.changes]
+        changes = [{**msgspec.to_builtins(change), "places_gained": change.places_gained} for change in self.changes]
         return {
             "kendall_tau": self.kendall_tau,
             "spearman_rho": self.spearman_rho,

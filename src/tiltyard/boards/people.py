@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -188,8 +189,7 @@ def _corrected_board(judged: BattleTable, people: BattleTable, estimator: Bradle
     return _build(estimator, judge, matched, inside, data, fit)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Matched:
+class _Matched(msgspec.Struct, frozen=True, eq=False):
     """Judged matchups of `models` with the labels that are on them, and what was left out on the way.
 
     `columns` are what makes labels dependent, `remarks` what is to be said about it. `draw` is what the labels carry of
@@ -208,8 +208,7 @@ class _Matched:
     check: DrawCheck
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedDraw:
+class RecordedDraw(msgspec.Struct, frozen=True):
     """What labels carry of their draw: they are among the first so many of a random order of matchups.
 
     Those before the last labelled one that have no label were left out, whatever for.
@@ -670,7 +669,7 @@ def _details(
         "saves": agreement is not None and agreement >= SAVES_FROM and fit.weight > 0.0,
         "not_corrected": [name for name, kept in zip(matched.models, inside, strict=True) if not kept],
         "random_draw_p": matched.check.p,
-        "draw": None if matched.draw is None else asdict(matched.draw),
+        "draw": None if matched.draw is None else msgspec.to_builtins(matched.draw),
     }
 
 

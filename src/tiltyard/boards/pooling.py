@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -49,8 +49,7 @@ ALONE = {
 }
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Category:
+class _Category(msgspec.Struct, frozen=True, eq=False):
     """One value of the column: its battles as if rated alone, the numbers of its models' strengths in the joint fit.
 
     `tie_group` holds the joint fit's tie group of battles decided by a judge, and of those decided by people.

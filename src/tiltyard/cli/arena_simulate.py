@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
+import msgspec
 import typer
 
 from tiltyard.cli.arena_options import PolicyOption, need_arena, read_policy_file, shown_url
@@ -145,8 +146,6 @@ def simulate_command(
 
 
 def _attack_on_a_model(values: dict[str, Any], policy: Path | None, defences: str, format: str) -> None:
-    from dataclasses import asdict
-
     from tiltyard.arena.simulation.attack_lab import LabSettings, attack_lab
     from tiltyard.files import json_text
 
@@ -154,7 +153,7 @@ def _attack_on_a_model(values: dict[str, Any], policy: Path | None, defences: st
     sides = {"off": (False,), "on": (True,), "both": (False, True)}[defences]
     result = [attack_lab(settings, defended=side) for side in sides]
     if format == "json":
-        say(json_text({"settings": values, "results": [asdict(one) for one in result]}).rstrip())
+        say(json_text({"settings": values, "results": result}).rstrip())
     else:
         say(_lab_table(settings, result))
 
@@ -199,7 +198,7 @@ def _lab_table(settings: LabSettings, result: list[LabResult]) -> str:
 def _result_json(result: SimulationResult) -> str:
     from tiltyard.files import json_text
 
-    return json_text(result.to_dict()).rstrip()
+    return json_text(result).rstrip()
 
 
 def _result_table(result: SimulationResult) -> str:
@@ -316,9 +315,7 @@ def _ranges_text(result: SimulationResult) -> str:
 def _attack_rows(result: SimulationResult) -> list[tuple[str, str]]:
     if result.attack is None:
         return []
-    from dataclasses import asdict
-
-    facts = asdict(result.attack).items()
+    facts = msgspec.to_builtins(result.attack).items()
     return [(f"attack: {name.replace('_', ' ')}", _attack_text(value)) for name, value in facts if value is not None]
 
 

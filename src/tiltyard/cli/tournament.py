@@ -6,6 +6,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import msgspec
 import typer
 
 from tiltyard.cli.asking import ProgressView, confirm, interruptible, judging_quote, money, run_to_end
@@ -187,8 +188,6 @@ def _foresee_rounds(plan: RunPlan, judging_plan: JudgingPlan, silent: Judge, ask
 
 def _say_what_came_out(finished: RunResult) -> None:
     """Ratings, boards and the gate on standard output; usage and the folder on standard error."""
-    from dataclasses import asdict
-
     from tiltyard.tournament.ratings import panel_warnings
     from tiltyard.tournament.rounds import outcome_lines
     from tiltyard.tournament.summary import (
@@ -209,7 +208,7 @@ def _say_what_came_out(finished: RunResult) -> None:
         if dimension in finished.studies:
             study = finished.studies[dimension]
             combine = "" if finished.judged.panel is None else finished.judged.panel.combine
-            say("\n".join([*study.lines(), *panel_warnings(asdict(study), combine)]))
+            say("\n".join([*study.lines(), *panel_warnings(msgspec.to_builtins(study), combine)]))
         say()
     told = [*canary_lines(finished.canaries), *failure_lines(finished.judged)]
     ending = [summary_table(finished.standings)] if finished.standings else []

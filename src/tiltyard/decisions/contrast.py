@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -41,8 +42,7 @@ from tiltyard.ratings.score_differences import ScoreEstimate
 from tiltyard.types import AnyInts, Floats
 
 
-@dataclass(frozen=True, slots=True)
-class Contrast:
+class Contrast(msgspec.Struct, frozen=True):
     """A difference of two strengths in logits.
 
     Parameters:
@@ -191,8 +191,7 @@ COSTS = 1.1
 """A side that widens the variance by less than this factor is well enough known, however few battles there are."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SideFit:
+class SideFit(msgspec.Struct, frozen=True, eq=False):
     """The fit that a difference is read from, and what it says of sides.
 
     Parameters:
@@ -331,8 +330,7 @@ def _shown_first(solved: Solved, shown: NDArray[np.bool_], new: str, old: str) -
     return f"{name} was shown first in {100 * share:.0f} % of its battles"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TwoFits:
+class TwoFits(msgspec.Struct, frozen=True, eq=False):
     """Two runs fitted over the same models, with the variances of what changed.
 
     `zero` weighs the models that changes are measured from.

@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import msgspec
+
 from tiltyard import decisions
 from tiltyard.boards.estimator import check_number
 from tiltyard.boards.selection import DIMENSION
@@ -40,8 +42,7 @@ POWER = 0.8
 PASSES: tuple[Decision, ...] = ("better", "not_worse")
 
 
-@dataclass(frozen=True, slots=True)
-class PartVerdict:
+class PartVerdict(msgspec.Struct, frozen=True):
     """The verdict on one dimension or category.
 
     Parameters:
@@ -152,7 +153,7 @@ class GateResult(Result):
             "needed_prompts": self.needed_prompts,
             "missing": missing,
             "doubt": self.doubt,
-            "by": [{name: getattr(part, name) for name in PartVerdict.__slots__} for part in self.parts],
+            "by": [{name: getattr(part, name) for name in PartVerdict.__struct_fields__} for part in self.parts],
             "comparison": self.difference.to_dict(),
         }
 

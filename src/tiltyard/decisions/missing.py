@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Literal
 
+import msgspec
 import numpy as np
 
 from tiltyard.battles.battle import Outcome, Source
@@ -25,8 +26,7 @@ from tiltyard.options import MissingRule
 ASK_AGAIN = "ask them again with `tiltyard run … --retry-failed`"
 
 
-@dataclass(frozen=True, slots=True)
-class WorstCase:
+class WorstCase(msgspec.Struct, frozen=True):
     """The difference with every matchup without a verdict decided one way.
 
     Parameters:

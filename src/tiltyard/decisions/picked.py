@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace as replace_struct
 
 from tiltyard.boards.estimator import check_level
 from tiltyard.decisions.records import Difference, EstimatedDifference
@@ -47,8 +48,10 @@ def for_picked(result: Difference, picked_from: int | None) -> Difference:
 
     direct = result.direct
     if direct is not None and direct.estimate is not None:
-        direct = replace(direct, estimate=shared(direct.estimate))
-    parts = (one if one.estimate is None else replace(one, estimate=shared(one.estimate)) for one in result.parts)
+        direct = replace_struct(direct, estimate=shared(direct.estimate))
+    parts = (
+        one if one.estimate is None else replace_struct(one, estimate=shared(one.estimate)) for one in result.parts
+    )
     return replace(
         result,
         estimate=shared(result.estimate),

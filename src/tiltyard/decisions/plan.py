@@ -18,6 +18,7 @@ from functools import cache, partial
 from itertools import pairwise
 from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -48,8 +49,7 @@ ORDERS = 2
 """Calls of a judge for each verdict: one for each order of the answers."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallPrice:
+class CallPrice(msgspec.Struct, frozen=True):
     """What one call of a judge costs.
 
     Parameters:
@@ -77,8 +77,7 @@ class CallPrice:
         return more.calls * self.direct, more.calls * self.batch
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(msgspec.Struct, frozen=True):
     """How much data.
 
     Parameters:
@@ -124,8 +123,7 @@ NOTHING = Amount({}, 0, None, None)
 """No data yet."""
 
 
-@dataclass(frozen=True, slots=True)
-class SampleSize:
+class SampleSize(msgspec.Struct, frozen=True):
     """How much data a difference takes.
 
     Parameters:
@@ -162,8 +160,7 @@ class SampleSize:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Pilot:
+class Pilot(msgspec.Struct, frozen=True):
     """What battles there are already say of the difference.
 
     Parameters:
@@ -227,7 +224,7 @@ class SamplePlan(Result):
             "goal": asdict(self.goal),
             "assumed": None if self.assumed is None else asdict(self.assumed),
             "pilot": None if self.pilot is None else self.pilot.to_dict(),
-            "price": None if self.price is None else asdict(self.price),
+            "price": None if self.price is None else msgspec.to_builtins(self.price),
             "sizes": [row.to_dict() for row in self.rows],
             "smallest": [{"size": size, "difference": points} for size, points in self.smallest.items()],
             "remarks": list(self.remarks),
@@ -472,8 +469,7 @@ ROUGH = 1e-3
 """Sizes of boards are found this closely."""
 
 
-@dataclass(frozen=True, slots=True)
-class PairPlan:
+class PairPlan(msgspec.Struct, frozen=True):
     """How much data tells two neighbours of a board apart.
 
     Parameters:
@@ -562,7 +558,7 @@ class BoardPlan(Result):
             **({} if self.needed is None else self.needed.to_dict()),
             **({} if self.more is None else self.more.to_dict("more_")),
             "have": self.have.to_dict(),
-            "price": None if self.price is None else asdict(self.price),
+            "price": None if self.price is None else msgspec.to_builtins(self.price),
             **named(self, "cost cost_batch"),
             "pairs": [pair.to_dict() for pair in self.pairs],
             "remarks": list(self.remarks),

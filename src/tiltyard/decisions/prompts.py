@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from tiltyard.battles.battle import Outcome
@@ -17,8 +17,7 @@ from tiltyard.types import Floats
 PROMPT = "question_id"
 
 
-@dataclass(frozen=True, slots=True)
-class PromptScore:
+class PromptScore(msgspec.Struct, frozen=True):
     """How two models fared on one prompt.
 
     Parameters:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from tiltyard import decisions
 from tiltyard.boards.leaderboard import whole
 from tiltyard.boards.selection import DIMENSION
@@ -62,8 +64,7 @@ class EstimatedDifference:
         return {**{name: getattr(self, name) for name in self.__slots__}, "n_battles": whole(self.n_battles)}
 
 
-@dataclass(frozen=True, slots=True)
-class HeadToHead:
+class HeadToHead(msgspec.Struct, frozen=True):
     """The battles in which the two met.
 
     Parameters:
@@ -85,7 +86,7 @@ class HeadToHead:
     def unsure(self) -> HeadToHead:
         """The same, without how sure one can be of it."""
         estimate = None if self.estimate is None else replace(self.estimate, probability_better=None)
-        return replace(self, estimate=estimate)
+        return msgspec.structs.replace(self, estimate=estimate)
 
     @property
     def n_battles(self) -> float:
@@ -98,8 +99,7 @@ class HeadToHead:
         return {**({} if self.estimate is None else self.estimate.to_dict()), **counts, "share": self.share}
 
 
-@dataclass(frozen=True, slots=True)
-class PartDifference:
+class PartDifference(msgspec.Struct, frozen=True):
     """The difference among the battles of one category or dimension.
 
     Its interval is wider than it would be alone, so that the intervals of all values of the column hold at once.
@@ -131,8 +131,7 @@ class PartDifference:
         return {"column": self.column, "value": self.value, **result, "reason": self.reason, "without_verdict": lost}
 
 
-@dataclass(frozen=True, slots=True)
-class OnlyFor:
+class OnlyFor(msgspec.Struct, frozen=True):
     """The prompts or voters for which alone an interval holds, as they are too few to represent others.
 
     Parameters:
@@ -152,8 +151,7 @@ class OnlyFor:
         return f"{self} cannot stand for others"
 
 
-@dataclass(frozen=True, slots=True)
-class Ratio:
+class Ratio(msgspec.Struct, frozen=True):
     """How many times the old model's score that of the new one typically is: the geometric mean over prompts."""
 
     value: float
@@ -176,8 +174,7 @@ def doubt_words(doubt: Doubt, one: ScoreEstimate, counted: str, *, anytime: bool
     return f"it takes {what}, {math.ceil(one.fewest - units)} more than there are{worth}"
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreFacts:
+class ScoreFacts(msgspec.Struct, frozen=True):
     """What is known only of scores.
 
     Parameters:
@@ -469,7 +466,7 @@ def with_missing(result: Difference, whole: Missing, of_part: Callable[[str, str
         lost, values = of_part(part.column, part.value), sum(one.column == part.column for one in result.parts)
         level = 1.0 - (1.0 - result.level) / values
         estimate = covering(part.estimate, part.contrast, lost, level, anytime=result.anytime)
-        parts.append(replace(part, estimate=estimate, missing=lost))
+        parts.append(msgspec.structs.replace(part, estimate=estimate, missing=lost))
     for column in dict.fromkeys(part.column for part in result.parts):
         shown = {part.value for part in result.parts if part.column == column}
         lost_at = (
@@ -477,9 +474,9 @@ def with_missing(result: Difference, whole: Missing, of_part: Callable[[str, str
             for m in (whole.verdicts.matchups if whole.verdicts else ())
         )
         for value in sorted({value for value in lost_at if value is not None} - shown):
-            unseen = replace(result.parts[0], column=column, value=value, estimate=None, contrast=None)
+            unseen = msgspec.structs.replace(result.parts[0], column=column, value=value, estimate=None, contrast=None)
             why = "no battle: no matchup has a verdict"
-            parts.append(replace(unseen, reason=why, missing=of_part(column, value)))
+            parts.append(msgspec.structs.replace(unseen, reason=why, missing=of_part(column, value)))
     estimate = covering(result.estimate, result.contrast, whole, result.level, anytime=result.anytime)
     assert estimate is not None
     return replace(result, estimate=estimate, parts=tuple(parts), missing=whole)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 
+import msgspec
 import numpy as np
 
 from tiltyard.boards.estimator import check_number, check_whole
@@ -107,8 +108,7 @@ def size_for(
     return high
 
 
-@dataclass(frozen=True, slots=True)
-class Growth:
+class Growth(msgspec.Struct, frozen=True):
     """How a difference becomes better known as its sample grows.
 
     Parameters:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from tiltyard.boards.estimator import check_level
@@ -152,8 +153,7 @@ def _share(missing: float) -> str:
     return "0" if missing == 0.0 else "< 0.1 %" if missing < 0.0005 else f"{100 * missing:.1f} %"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Cells:
+class _Cells(msgspec.Struct, frozen=True, eq=False):
     """The mean scores of models on the prompts that any of them was asked, as (models, prompts).
 
     Parameters:
@@ -332,13 +332,13 @@ def _with_missing(
     if rule == "ignore":
         clusters = None if cells.clusters is None else np.unique(cells.clusters[scored], return_inverse=True)[1]
         means = [effects.mean(i, cells.spread, clusters, low, high) for i in models]
-        means = [replace(one, value=float(values[i])) for i, one in enumerate(means)]
+        means = [msgspec.structs.replace(one, value=float(values[i])) for i, one in enumerate(means)]
         ends = [one.ends(level) for one in means]
         reach = high - low
         pairs = {
             (i, j): effects.difference(i, j, cells.spread, clusters, reach) for i in models for j in models if i < j
         }
-        pairs = {pair: replace(one, value=sign * one.value) for pair, one in pairs.items()}
+        pairs = {pair: msgspec.structs.replace(one, value=sign * one.value) for pair, one in pairs.items()}
     else:
         lowest, highest = cells.with_missing_at(low), cells.with_missing_at(high)
         means = [cells.mean(row) for rows in (lowest, highest) for row in rows]

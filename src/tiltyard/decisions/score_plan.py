@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from tiltyard import decisions
@@ -25,8 +26,7 @@ PARTS_OF_SPREAD = (0.1, 0.2, 0.5)
 FEW_PROMPTS = 30
 
 
-@dataclass(frozen=True, slots=True)
-class ScorePlanRow:
+class ScorePlanRow(msgspec.Struct, frozen=True):
     """The prompts that one difference takes; None where there is no such number."""
 
     difference: float

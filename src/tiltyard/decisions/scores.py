@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from heapq import nsmallest
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec import structs
 
@@ -64,8 +65,7 @@ ABOUT_BATTLES = (
 """Options that say nothing about scores."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PairedScores:
+class PairedScores(msgspec.Struct, frozen=True, eq=False):
     """Two models on prompts, the new one in the first row of each array; `sign` is −1 where less is better.
 
     `means` are `NaN` where a model has no score. `rows` are answers, `unscored` those without a score: where a model
@@ -98,7 +98,7 @@ class PairedScores:
     def only(self, kept: Any) -> PairedScores:
         """Some of the prompts."""
         arrays = {name: getattr(self, name)[..., kept] for name in ("prompts", "means", "rows", "unscored")}
-        return replace(self, **arrays)
+        return msgspec.structs.replace(self, **arrays)
 
     @property
     def new(self) -> Floats:
@@ -125,7 +125,7 @@ class PairedScores:
         ends = np.array(bounds if (self.sign > 0) == against else bounds[::-1])[:, None]
         lost = self.unscored / self.rows
         means = np.where(self.unscored > 0, (1.0 - lost) * np.nan_to_num(self.means) + lost * ends, self.means)
-        return replace(self, means=means, spread=bounds[1] - bounds[0])
+        return msgspec.structs.replace(self, means=means, spread=bounds[1] - bounds[0])
 
     def estimate(self, cluster: str | None) -> ScoreEstimate:
         """The difference, by prompt or by cluster of prompts."""
@@ -277,7 +277,7 @@ def _of_two(table: ScoreTable, new: str, old: str, options: CompareOptions) -> D
     )
     assert estimate is not None
     columns = [{"column": PROMPT if cluster is None else cluster}]
-    facts = replace(
+    facts = msgspec.structs.replace(
         _facts(table, pairs, (new, old), result, level),
         counted="prompts" if cluster is None else f"clusters by {cluster}",
         ratio=_ratio(pairs.ratio(cluster), level, anytime=options.anytime),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from tiltyard.battles.inputs import MANIFEST, MATCHES, run_files
 from tiltyard.battles.missing_verdicts import MissingVerdicts, missing_verdicts
@@ -14,8 +15,7 @@ from tiltyard.battles.opened import BattleData, Opened
 from tiltyard.errors import RunFolderError
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BattleSource:
+class BattleSource(msgspec.Struct, frozen=True, eq=False):
     """Battles, and what is known about where they come from.
 
     Parameters:
@@ -32,9 +32,9 @@ class BattleSource:
     battles: Opened
     folder: Path | None = None
     judge: str | None = None
-    rubrics: Mapping[str, str] = field(default_factory=dict)
+    rubrics: Mapping[str, str] = {}
     bank: str | None = None
-    answers: Mapping[str, str] = field(default_factory=dict)
+    answers: Mapping[str, str] = {}
 
     def prompt_texts(self) -> dict[str, str]:
         """The text of every prompt of a run, by id; empty where they are not known."""

@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace as replace_struct
 
 from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.inputs import SCORES
@@ -58,7 +59,10 @@ def compare_runs(new: BattleData, old: BattleData, options: CompareOptions) -> R
     reading = options.part(InputOptions)
     runs = (open_source(new, unnamed="new run"), open_source(old, unnamed="old run"))
     if runs[0].name == runs[1].name:
-        runs = (replace(runs[0], name=f"new {runs[0].name}"), replace(runs[1], name=f"old {runs[1].name}"))
+        runs = (
+            replace_struct(runs[0], name=f"new {runs[0].name}"),
+            replace_struct(runs[1], name=f"old {runs[1].name}"),
+        )
     tables = tuple(read_to_compare(run.battles, estimator, reading) for run in runs)
     notes = _unlike(runs, tables, anyway=options.anyway)
     lost = [
@@ -292,7 +296,7 @@ def _fit_sides(
             sure = [all(is_identified(one, from_zero[i]) for one in (joint.new, joint.old)) for i in leaning]
             unsure = [i for i, enough in zip(leaning, sure, strict=True) if not enough]
             worth = float(np.mean([one.fit.parameters.coefficient[0] for one in (joint.new, joint.old)]))
-            joint = replace(joint, remarks=(*joint.remarks, side_remark(worth))) if unsure != leaning else fits
+            joint = replace_struct(joint, remarks=(*joint.remarks, side_remark(worth))) if unsure != leaning else fits
         except (RatingError, OptionError):
             joint = fits
     blocked: dict[str, tuple[str, ...]] = {}

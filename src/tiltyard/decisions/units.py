@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+import msgspec
 
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.scores.table import ScoreTable
@@ -12,8 +13,7 @@ PERCENT_MARKS = ("pp", "%")
 MOST_DIGITS = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(msgspec.Struct, frozen=True):
     """How differences are written.
 
     Parameters:
@@ -70,8 +70,7 @@ class Unit:
         return number / 100.0 if mark else number
 
 
-@dataclass(frozen=True, slots=True)
-class RatioUnit(Unit):
+class RatioUnit(Unit, frozen=True):
     """Scores on a logarithmic scale: a difference is a ratio, and a mean a geometric one."""
 
     def plain(self, value: float) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
 
 import msgspec
 
@@ -28,8 +27,7 @@ class Check(msgspec.Struct, frozen=True):
     """The numbers behind it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bias:
+class Bias(msgspec.Struct, frozen=True):
     """How consistent a judge was over some judgments. Intervals are clustered by prompt."""
 
     judgments: int
@@ -44,8 +42,7 @@ class Bias:
     """Of every two verdicts on one question that was repeated, the share that is the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class BiasRow:
+class BiasRow(msgspec.Struct, frozen=True):
     """The bias of one group of a run: `group` is `all`, `judge`, `pair` or `source`; `name` says which one."""
 
     dimension: str

@@ -8,8 +8,9 @@ of every rating. The texts are ours and do not change: a changed text would be a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
 from typing import Any
+
+import msgspec
 
 from tiltyard.bank import Prompt
 from tiltyard.judging.plan import Case, JudgingPlan, single_answers
@@ -27,8 +28,7 @@ LONGEST_QUOTE = 160
 """Characters of the judge's words in the message about a missed canary."""
 
 
-@dataclass(frozen=True, slots=True)
-class Canary:
+class Canary(msgspec.Struct, frozen=True):
     """One pair with a known better answer."""
 
     canary_id: str
@@ -147,8 +147,7 @@ def single_canaries(dimension: str) -> list[Case]:
     return [alone for case in canary_cases([dimension])[dimension] for alone in single_answers(case, dimension)]
 
 
-@dataclass(frozen=True, slots=True)
-class MissedCanary:
+class MissedCanary(msgspec.Struct, frozen=True):
     """A canary that a judge missed, and its answer."""
 
     canary: str
@@ -159,8 +158,7 @@ class MissedCanary:
     """What the judge chose in each order, and its first words."""
 
 
-@dataclass(frozen=True, slots=True)
-class CanaryScore:
+class CanaryScore(msgspec.Struct, frozen=True):
     """How a judge did on one kind of canary: `right` in both orders, or `fooled` by the bad answer.
 
     `undecided` are ties and pairs whose verdict changed with the order; `failed` ones have no readable verdict.
@@ -211,7 +209,7 @@ def canary_report(plan: JudgingPlan, judgments: Mapping[str, Iterable[Judgment]]
     for dimension in plan.canaries:
         ties_count = plan.rubrics[dimension].needs_gold
         scores = score_canaries(judgments.get(dimension, ()), ties_count=ties_count)
-        rows = [asdict(score) for score in scores]
+        rows = [msgspec.to_builtins(score) for score in scores]
         report[dimension] = {
             "asked": sum(score.asked for score in scores),
             "right": sum(score.right for score in scores),

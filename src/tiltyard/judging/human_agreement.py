@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from tiltyard.bank import Prompt
 from tiltyard.bank.prompts import read_objects
@@ -24,8 +24,7 @@ _VOTES = {"A": VerdictLabel.A, "B": VerdictLabel.B, "TIE": VerdictLabel.TIE, "BO
 """The labels people may give. "Both bad" counts as a tie: neither answer is better."""
 
 
-@dataclass(frozen=True, slots=True)
-class LabelledPair:
+class LabelledPair(msgspec.Struct, frozen=True):
     """Two answers to a prompt and the people's label: A, B, TIE, or None if no label has the most votes."""
 
     case: Case
@@ -75,8 +74,7 @@ def majority(votes: Mapping[str, int]) -> VerdictLabel | None:
     return most_frequent([_VOTES[word.upper()] for word, count in votes.items() for _ in range(count)])
 
 
-@dataclass(frozen=True, slots=True)
-class JudgeCheck:
+class JudgeCheck(msgspec.Struct, frozen=True):
     """How a judge compares with people.
 
     `agreement` and `kappa` are over pairs where neither says tie, `…_with_ties` over all that were compared; a pair

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import cache, partial, reduce
 from typing import Literal, Protocol
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tiltyard.errors import JudgingError, OptionError
@@ -79,8 +80,7 @@ class JudgingOptions:
             raise OptionError(f"give_up_after is {self.give_up_after}; it must be at least 1, or None for never.")
 
 
-@dataclass(frozen=True, slots=True)
-class JudgingStats:
+class JudgingStats(msgspec.Struct, frozen=True):
     """Statistics of judging one dimension, canaries included."""
 
     cases: int
@@ -91,9 +91,9 @@ class JudgingStats:
     """Questions answered before this run."""
     fresh_calls: int = 0
     """Replies received during this run, re-asks included."""
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = msgspec.field(default_factory=Usage)
     """Tokens of the fresh calls."""
-    failures: Mapping[str, int] = field(default_factory=dict)
+    failures: Mapping[str, int] = {}
     """Failed questions by failure name."""
     missing: int = 0
     """Questions that were never answered."""
@@ -159,8 +159,7 @@ class Judge(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class JudgingResult:
+class JudgingResult(msgspec.Struct, frozen=True):
     """The judgments of a plan by dimension, in its order; those of the canaries, separately; and statistics.
 
     The sequences read verdicts from the cache during iteration, so a run of any size needs little memory; make a `list`
@@ -179,7 +178,7 @@ class JudgingResult:
     """How it went, by dimension."""
     panel: PanelVerdicts | None = None
     """The judges of a panel, each with its own judgments; None for a single judge."""
-    answers: Mapping[str, Sequence[JudgedAnswer]] = field(default_factory=dict)
+    answers: Mapping[str, Sequence[JudgedAnswer]] = {}
     """The scored answers of each dimension that is scored, in the plan's order."""
 
 

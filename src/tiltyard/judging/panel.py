@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
@@ -191,8 +191,7 @@ MOST_NAMED = 10
 """How many matchups with dissent the manifest names; the verdict files have them all."""
 
 
-@dataclass(frozen=True, slots=True)
-class PanelJudgeRow:
+class PanelJudgeRow(msgspec.Struct, frozen=True):
     """One judge of a panel, in one dimension. Intervals are clustered by prompt."""
 
     judge: str
@@ -219,8 +218,7 @@ class PanelJudgeRow:
     interval is wider than 95 %, because the entrant was chosen among all."""
 
 
-@dataclass(frozen=True, slots=True)
-class JudgePair:
+class JudgePair(msgspec.Struct, frozen=True):
     """Two judges of a panel, and how often they find the same."""
 
     first: str
@@ -233,8 +231,7 @@ class JudgePair:
     """Cohen's kappa of the same, with every matchup counted from both sides."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dissent:
+class Dissent(msgspec.Struct, frozen=True):
     """A matchup on which the judges differ, with the vote of each."""
 
     prompt_id: str
@@ -247,8 +244,7 @@ class Dissent:
     """By judge, what it found: an entrant, `tie`, `inconsistent` or `failed`."""
 
 
-@dataclass(frozen=True, slots=True)
-class PanelStudy:
+class PanelStudy(msgspec.Struct, frozen=True):
     """A panel in one dimension."""
 
     matchups: int
@@ -453,7 +449,7 @@ def _kappa(first: list[int], second: list[int], clusters: list[str]) -> Estimate
     """
     swapped = [[_OTHER[one] for one in votes] for votes in (first, second)]
     kappa = cohen_kappa(first + swapped[0], second + swapped[1], clusters * 2)
-    return replace(kappa, n=len(first))
+    return msgspec.structs.replace(kappa, n=len(first))
 
 
 def _most_dissent(votes: Votes) -> list[int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import TypeVar, overload
@@ -127,8 +126,7 @@ class CaseImages(msgspec.Struct, frozen=True):
 NO_IMAGES = CaseImages()
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(msgspec.Struct, frozen=True):
     """One matchup with everything a judge is shown; or one answer, to be scored, as `response_a`."""
 
     matchup: Matchup

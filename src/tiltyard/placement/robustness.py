@@ -11,7 +11,6 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -179,7 +178,7 @@ def _place_members(
     cluster = verdicts.battle if verdicts.cluster is None else verdicts.cluster
     first_inside, second_inside = inside[verdicts.shown_first], inside[verdicts.shown_second]
     others = ~(first_inside | second_inside)
-    kept = {one.name: getattr(verdicts, one.name) for one in fields(verdicts)}
+    kept = msgspec.structs.asdict(verdicts)
     unseen: dict[str, Any] = {name: None if column is None else column[others] for name, column in kept.items()}
     scale = calibrate(anchors.strength, CalibrationVerdicts(**unseen))
     placed = []

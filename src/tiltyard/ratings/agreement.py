@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
 from typing import Literal
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from tiltyard.ratings.quantiles import t_quantile
 from tiltyard.ratings.score_differences import mean_score
@@ -23,8 +24,7 @@ FEWEST_ITEMS = 5
 """With fewer items that two people rated there is no interval."""
 
 
-@dataclass(frozen=True, slots=True)
-class Estimated:
+class Estimated(msgspec.Struct, frozen=True):
     """A number with its interval, from `n` items; NaN where there is none."""
 
     value: float
@@ -131,8 +131,7 @@ def share_estimate(scores: Floats, *, level: float = 0.95) -> Estimated:
     return Estimated(one.value, max(0.0, one.value - reach), min(1.0, one.value + reach), n)
 
 
-@dataclass(frozen=True, slots=True)
-class AgainstTheRest:
+class AgainstTheRest(msgspec.Struct, frozen=True):
     """How often one person says the same as the others on the same item, and how often those agree without them."""
 
     own: Estimated

@@ -8,8 +8,7 @@ the order of that effect; the number is then confirmed and lowered by refitting.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,8 +22,7 @@ LEVEL = 1e-9
 """Strengths (log-odds) closer than this are level: a fit knows them to ten digits or so."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Robustness:
+class Robustness(msgspec.Struct, frozen=True, eq=False):
     """For one fit, what is needed to ask about any pair of its models.
 
     Battles come in groups of equal ones: the `cell` where each counts, what one of them adds to its `counts`, and their

@@ -19,9 +19,10 @@ with people about half the time. People's own sampling error is in τ̂ as well:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tiltyard.errors import NotConverged, RatingError
@@ -51,8 +52,7 @@ FEWEST_TAU_DEGREES = 2.0
 TINY = 1e-300
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CalibrationVerdicts:
+class CalibrationVerdicts(msgspec.Struct, frozen=True, eq=False):
     """A judge's readable verdicts on battles that people decided, one row per verdict, as the judge was shown it.
 
     `shown_first` and `shown_second` are model numbers; `share` is what the model shown first won: 1, 0, ½ for a tie, or
@@ -71,8 +71,7 @@ class CalibrationVerdicts:
         return len(self.share)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NewModelVerdicts:
+class NewModelVerdicts(msgspec.Struct, frozen=True, eq=False):
     """A judge's readable verdicts on the new model, one row per verdict, from the new model's point of view.
 
     `opponent` is the anchor's number, `share` what the new model won (1, 0, ½, or a soft score), `shown_first` whether
@@ -87,8 +86,7 @@ class NewModelVerdicts:
     cluster: Ints
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class JudgeScale:
+class JudgeScale(msgspec.Struct, frozen=True, eq=False):
     """What a calibration found: the judge's `slope` β̂, `slot` γ̂ and `tau` τ̂, in the judge's logits.
 
     `slope_variance` counts the chance of the verdicts, by cluster, and the idiosyncrasies; `tau_degrees` says how well
@@ -119,8 +117,7 @@ class JudgeScale:
         return self.slope - half, self.slope + half
 
 
-@dataclass(frozen=True, slots=True)
-class PlacementVariance:
+class PlacementVariance(msgspec.Struct, frozen=True):
     """The four parts of Var(t), in people's logits²; `total` is their sum."""
 
     sampling: float
@@ -134,8 +131,7 @@ class PlacementVariance:
         return self.sampling + self.idiosyncrasy + self.slope + self.anchors
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ScaledPlacement:
+class ScaledPlacement(msgspec.Struct, frozen=True, eq=False):
     """The new model's place on people's scale, in their logits, as far as this judge can tell."""
 
     strength: float
@@ -174,8 +170,7 @@ class ScaledPlacement:
         return bounds(self.strength, cut * math.sqrt(self.variance.total), self.reach)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _VerdictFit:
+class _VerdictFit(msgspec.Struct, frozen=True, eq=False):
     """Slope and slot as coefficients and idiosyncrasies as strengths, fitted for one τ²; clusters are numbered."""
 
     fit: BradleyTerryFit

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tiltyard.ratings.score_differences import Alike, ScoreEstimate, alike, score_difference
@@ -20,8 +20,7 @@ FEWEST_LABELLED = 20
 RESAMPLES = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class CorrectedDifference:
+class CorrectedDifference(msgspec.Struct, frozen=True):
     """A difference of mean scores on people's scale.
 
     Parameters:
@@ -96,8 +95,7 @@ ROUNDING = 1e-9
 """Squared differences below this part of all are rounding."""
 
 
-@dataclass(frozen=True, slots=True)
-class Separation:
+class Separation(msgspec.Struct, frozen=True):
     """How far scores and verdicts on pairs tell models apart for the same money.
 
     Parameters:
@@ -149,8 +147,7 @@ SMALLEST = 1e-6
 """The least a way can be worth in a resample."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Way:
+class _Way(msgspec.Struct, frozen=True, eq=False):
     differences: Floats
     shares: Floats
     squares: Floats

@@ -8,8 +8,8 @@ chosen by their result show only as far as the judge agrees with people.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tiltyard.ratings.comparisons import sum_by
@@ -28,16 +28,14 @@ DIGITS = 9
 """Numbers that are equal to so many decimals are equal."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Trait:
+class Trait(msgspec.Struct, frozen=True, eq=False):
     """Something known of units: what it is called, and a number for each; NaN where it is not known."""
 
     name: str
     values: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class DrawCheck:
+class DrawCheck(msgspec.Struct, frozen=True):
     """How rare it is that a random draw is as unlike all units, and the trait that is furthest off.
 
     `labelled` and `all_units` are the means of that trait. Without anything to compare, `p` is 1.

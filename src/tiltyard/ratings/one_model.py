@@ -12,9 +12,9 @@ information. The shares sum to 1: a shift of all anchors shifts t̂ by as much.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Protocol
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -28,8 +28,7 @@ from tiltyard.ratings.tie_models import HALF, TieModel
 from tiltyard.types import Floats, Ints
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Anchors:
+class Anchors(msgspec.Struct, frozen=True, eq=False):
     """Models of known strength, in logits, and the covariance of those strengths (m × m)."""
 
     strength: Floats
@@ -52,8 +51,7 @@ class Anchors:
         return np.asarray(own_variance + np.maximum(inherited, 0.0))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OneModelRows:
+class OneModelRows(msgspec.Struct, frozen=True, eq=False):
     """The new model's battles, one row each, from its point of view.
 
     `opponent` is the anchor's number; `result` is FIRST_WON where the new model won; `weight` is how many equal battles
@@ -112,8 +110,7 @@ class Placed(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class OneModelFit:
+class OneModelFit(msgspec.Struct, frozen=True, eq=False):
     """The new model's strength against fixed anchors, in their logits.
 
     `sandwich` and `fisher` are two variances of `strength`: over clusters of rows, and if every row were independent
@@ -170,8 +167,7 @@ class OneModelFit:
         return bounds(self.strength, half, self.reach)
 
 
-@dataclass(frozen=True, slots=True)
-class OneRank:
+class OneRank(msgspec.Struct, frozen=True):
     """The new model's place among the anchors and itself: the likely one, the best (`low`) and the worst (`high`)."""
 
     rank: int

@@ -16,8 +16,9 @@ how much is left, so a cluster's scores are measured from those means; the judge
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -40,8 +41,7 @@ SOLVED_NUMBERS = 2_000_000
 """Clusters that are solved exactly are solved in pieces of about this many numbers."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LabelledMatchups:
+class LabelledMatchups(msgspec.Struct, frozen=True, eq=False):
     """Matchups that a judge saw, and people's labels on some of them.
 
     Model `first[i]` met `second[i]` (first < second) on prompt `prompt[i]`; `judged[i]` is the judge's outcome as
@@ -66,8 +66,7 @@ class LabelledMatchups:
         return float(self.weight.sum())
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PeopleFit:
+class PeopleFit(msgspec.Struct, frozen=True, eq=False):
     """Strengths on people's scale and what is known of their errors.
 
     `weight` is λ, the judge's: 0 where it would add less than `LEAST_GAIN` to the information, or make the median

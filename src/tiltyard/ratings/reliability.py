@@ -12,9 +12,9 @@ shows it: only known truths do.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -38,8 +38,7 @@ _PRIOR_NEITHER = np.array([2.0, 1.0])
 judge of few matchups from being certain, and say that judges are better than chance."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Reliability:
+class Reliability(msgspec.Struct, frozen=True, eq=False):
     """The errors of each judge, and the true results that explain the votes best.
 
     Parameters:

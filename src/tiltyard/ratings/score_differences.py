@@ -9,10 +9,11 @@ coverage is computed in `tests/ratings/test_score_differences.py`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
 from typing import Literal
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tiltyard.ratings.quantiles import t_below, t_quantile
@@ -39,8 +40,7 @@ MOST_PROMPTS = 10_000_000
 """A plan that needs more prompts than this is none."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreEstimate:
+class ScoreEstimate(msgspec.Struct, frozen=True):
     """A mean score, or a difference of two, with its standard error.
 
     Parameters:
@@ -146,8 +146,7 @@ def least_deviation(mean: float, scale: float) -> float:
     return scale * math.sqrt(part * (1.0 - part)) if part else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Alike:
+class Alike(msgspec.Struct, frozen=True):
     """How alike some differences are: the share of pairs with the commonest one, and the size of an added one."""
 
     share: float
@@ -307,8 +306,7 @@ def holm_ranks(estimates: dict[tuple[int, int], ScoreEstimate], models: int, lev
     return RankIntervals(1 + below.sum(axis=1), models - below.sum(axis=0), below)
 
 
-@dataclass(frozen=True, slots=True)
-class ScoreSpread:
+class ScoreSpread(msgspec.Struct, frozen=True):
     """How differences vary from prompt to prompt: what a plan needs.
 
     Parameters:
@@ -370,8 +368,7 @@ class ScoreSpread:
         return high
 
 
-@dataclass(frozen=True, slots=True)
-class RepeatNoise:
+class RepeatNoise(msgspec.Struct, frozen=True):
     """Where the variance of differences comes from: from prompts that differ, and from answers that vary.
 
     Parameters:

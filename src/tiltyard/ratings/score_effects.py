@@ -13,8 +13,8 @@ missing answers, and with clusters of equal size, value, error and degrees are t
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,8 +29,7 @@ SINGULAR = 1e-10
 million that joins two groups of models 1e-6."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ScoreEffects:
+class ScoreEffects(msgspec.Struct, frozen=True, eq=False):
     """The effects of models and of prompts.
 
     Parameters:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from tiltyard.arena.board import BoardRow
 from tiltyard.arena.following.evidence import study_of
@@ -114,7 +114,7 @@ def by_shown_name(report: WeeklyReport) -> WeeklyReport:
         report,
         offline=offline,
         models=shown(report.models),
-        model_names=shown(report.model_names),
+        quality=tuple(replace(flag, model=shown([flag.model])[0]) for flag in report.quality),
         stability=replace(report.stability, left_band=shown(report.stability.left_band)),
         churn=replace(churn, swaps=swaps, entered=shown(churn.entered), left=shown(churn.left)),
         looks=tuple(

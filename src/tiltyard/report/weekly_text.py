@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
+import msgspec
+
 from tiltyard.arena.blindness import NOT_BLIND
-from tiltyard.arena.weekly import Note, WeeklyReport
+from tiltyard.arena.weekly import FailingModel, Note, WeeklyReport
 from tiltyard.pages.figures import day, percent, plural, points, signed_percent
 from tiltyard.pages.tables import Table, markdown_text
 from tiltyard.validity.fairness import THREE_SIGMA
 from tiltyard.validity.misfit import fit_sentences, fit_verdict
 from tiltyard.validity.publication import Publication, Rule
-from tiltyard.validity.quality import QualityFlag
 
 QUALITY_FINE = "No both-bad rate rose or is high."
 LANES_OFF = "Lanes are off in phase 1: the legacy matchmaking is in use."
@@ -20,7 +21,7 @@ LANES_OFF = "Lanes are off in phase 1: the legacy matchmaking is in use."
 
 def weekly_json(report: WeeklyReport) -> str:
     """The report as indented JSON."""
-    return json.dumps(report.to_dict(), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(msgspec.to_builtins(report.facts()), indent=2, ensure_ascii=False) + "\n"
 
 
 def rule_numbers(rule: Rule) -> tuple[str, str]:
@@ -142,7 +143,7 @@ def calibration_sentence(report: WeeklyReport) -> str:
 def churn_sentences(report: WeeklyReport) -> list[str]:
     """What moved at the top, in sentences."""
     churn = report.churn
-    beyond = churn.beyond_bands
+    beyond = [swap for swap in churn.swaps if not swap.within_bands]
     sentences = [
         f"{plural(len(churn.swaps), 'swap')} in the top {churn.top} over {plural(churn.looks, 'snapshot')}: "
         f"{len(churn.swaps) - len(beyond)} between models whose bands overlapped, {len(beyond)} beyond their bands."
@@ -169,15 +170,13 @@ def side_sentence(report: WeeklyReport) -> str:
     )
 
 
-def quality_sentence(report: WeeklyReport, flag: QualityFlag) -> str:
+def quality_sentence(flag: FailingModel) -> str:
     """A rising or high both-bad rate, in one sentence."""
-    worst = ", ".join(
-        f"{report.prompts[prompt.prompt]} ({prompt.both_bad} of {prompt.votes})" for prompt in flag.worst_prompts
-    )
+    worst = ", ".join(f"{prompt.prompt} ({prompt.both_bad} of {prompt.votes})" for prompt in flag.worst_prompts)
     before = "" if flag.rate_before is None else f"{100 * flag.rate_before:.1f} % → "
     high = " (high)" if flag.trigger == "level" else ""
     return (
-        f"{report.model_names[flag.model]}: both-bad rate{high} {before}"
+        f"{flag.model}: both-bad rate{high} {before}"
         f"{100 * flag.rate_recent:.1f} % (p = {flag.p_value:.1g}, {flag.votes_recent:,} votes); worst on {worst}"
     )
 
@@ -260,7 +259,7 @@ def weekly_markdown(report: WeeklyReport) -> str:
         lane_sentence(report),
         side_sentence(report),
         "## Quality",
-        _list([quality_sentence(report, flag) for flag in report.quality], QUALITY_FINE),
+        _list([quality_sentence(flag) for flag in report.quality], QUALITY_FINE),
         "## Flags",
         _list(map(note_sentence, report.flags), "None."),
         "## Exclusions",

@@ -11,7 +11,6 @@ import itertools
 import secrets
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -99,8 +98,7 @@ class Links(msgspec.Struct, frozen=True, kw_only=True):
     """Where the review was served last."""
 
 
-@dataclass(frozen=True, slots=True)
-class Review:
+class Review(msgspec.Struct, frozen=True):
     """A review's folder, read."""
 
     folder: Path

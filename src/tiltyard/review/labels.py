@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
 import numpy as np
 
 from tiltyard.arena.units import SECOND
@@ -28,8 +28,7 @@ from tiltyard.types import Ints
 How = Literal["agreed", "majority", "adjudicated", "open"]
 
 
-@dataclass(frozen=True, slots=True)
-class ItemLabel:
+class ItemLabel(msgspec.Struct, frozen=True):
     """What is known of an item: the outcome for its first model, how it was reached, and the turns that it rests on."""
 
     item: int
@@ -63,8 +62,7 @@ def _label(log: ReviewLog, item: int, votes: Sequence[ReviewTurn]) -> ItemLabel:
     return ItemLabel(item, value, how, tuple(votes))
 
 
-@dataclass(frozen=True, slots=True)
-class PersonSummary:
+class PersonSummary(msgspec.Struct, frozen=True):
     """One person's part in a review."""
 
     key: str
@@ -79,8 +77,7 @@ class PersonSummary:
     """The median of the time from being shown an item to the vote."""
 
 
-@dataclass(frozen=True, slots=True)
-class TeamAgreement:
+class TeamAgreement(msgspec.Struct, frozen=True):
     """How far a team agrees."""
 
     nominal: Estimated

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from tiltyard.arena.events import Choice
 from tiltyard.arena.store import Store
@@ -38,8 +39,7 @@ LOOKED_AT = 8
 """So many items to look at together are named for somebody who stands out."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewResult:
+class ReviewResult(msgspec.Struct, frozen=True):
     """A review as its log says now."""
 
     review: Review
@@ -181,8 +181,7 @@ def export(result: ReviewResult) -> list[Path]:
     return [folder / name for name in files]
 
 
-@dataclass(frozen=True, slots=True)
-class Boards:
+class Boards(msgspec.Struct, frozen=True):
     """Ratings by the judge alone, by people alone, and by both together; None where there is none, and why."""
 
     judge: Leaderboard | None

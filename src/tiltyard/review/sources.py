@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -24,8 +23,7 @@ MOST_BYTES = 2 << 30
 """How large a zip file of answers may be."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(msgspec.Struct, frozen=True):
     """A matchup that could be reviewed: two models' answers to a prompt, and what they are to be judged by."""
 
     prompt_id: str
@@ -36,16 +34,15 @@ class Candidate:
     dimension: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewSource:
+class ReviewSource(msgspec.Struct, frozen=True):
     """Everything that could be reviewed, the rubric of each dimension, and the judge's battles if there are any."""
 
     candidates: list[Candidate]
-    rubrics: dict[str, str] = field(default_factory=dict)
+    rubrics: dict[str, str] = {}
     judged: Path | None = None
     folder: Path | None = None
     """Where the files of answers are that are no texts."""
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = []
 
 
 def read_source(places: Sequence[Path], *, dimension: str | None = None, prompts: Path | None = None) -> ReviewSource:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+
+import msgspec
 
 from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.errors import OptionError
@@ -20,8 +21,7 @@ LEVEL = 0.95
 _WIDTH = re.compile(r"width: *([0-9]+(?:\.[0-9]+)?)")
 
 
-@dataclass(frozen=True, slots=True)
-class UntilLook:
+class UntilLook(msgspec.Struct, frozen=True):
     """What a look at the labels found: whether the review may end, and in words why, or why not yet."""
 
     settled: bool

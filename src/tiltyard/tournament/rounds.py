@@ -298,7 +298,7 @@ async def judge_in_rounds(
     )
     kept = await judge(whole, chosen, skip_judging=True, single_order=True)
     panel = None if kept.panel is None else kept.panel.with_stats(member_stats)
-    judged = replace(kept, stats={name: state.stats for name, state in states.items()}, panel=panel)
+    judged = msgspec.structs.replace(kept, stats={name: state.stats for name, state in states.items()}, panel=panel)
     return RoundsResult(plan.rounds, states, whole, judged)
 
 

@@ -13,8 +13,8 @@ no linear algebra library is involved: the same votes give the same bits, whatev
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tiltyard.types import Bools, Floats, Ints
@@ -38,8 +38,7 @@ SOLVER_TOLERANCE = 1e-22
 """Of the squared residual, relative to that at the start."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class VoteGroups:
+class VoteGroups(msgspec.Struct, frozen=True, eq=False):
     """One way to group votes: a group number per vote, from 0, and how large a group's net pull on a model may be."""
 
     group: Ints
@@ -100,8 +99,7 @@ def _first_weights(cells: Sequence[_Cells], n_votes: int) -> Floats:
     return weight * (n_votes / max(float(weight.sum()), LEAST_WEIGHT))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Cells:
+class _Cells(msgspec.Struct, frozen=True, eq=False):
     """The cells of one grouping: each vote is in that of its group and model A, and in that of its group and model B.
 
     Sums over the votes for and against a model stand at 2·cell and 2·cell + 1.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from itertools import pairwise
 
+import msgspec
 import numpy as np
 
 from tiltyard.ratings.glicko2 import SCALE, Glicko2History, Glicko2Settings, rate_battles_history
@@ -19,8 +19,7 @@ CONFIDENCE_EDGES = (0, 25, 50, 75, 90, 100)
 """Stated confidences are looked at between these percentages."""
 
 
-@dataclass(frozen=True, slots=True)
-class CalibrationBin:
+class CalibrationBin(msgspec.Struct, frozen=True):
     """Votes whose prediction fell into a bin: their mean prediction, mean score, and the interval of that score."""
 
     low: float
@@ -32,8 +31,7 @@ class CalibrationBin:
     observed_high: float
 
 
-@dataclass(frozen=True, slots=True)
-class CalibrationCurve:
+class CalibrationCurve(msgspec.Struct, frozen=True):
     """Bins with votes in them, and over all votes the Brier score and the one of always saying ½."""
 
     bins: tuple[CalibrationBin, ...]
@@ -111,8 +109,7 @@ def calibration(predicted: Floats, score: Floats) -> CalibrationCurve:
     return CalibrationCurve(tuple(rows), len(predicted), brier, float(((0.5 - score) ** 2).mean()))
 
 
-@dataclass(frozen=True, slots=True)
-class ConfidenceBin:
+class ConfidenceBin(msgspec.Struct, frozen=True):
     """Ratings whose stated confidence lay between two percentages: how many, their mean statement, how many held."""
 
     low: int

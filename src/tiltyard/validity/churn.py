@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations, pairwise
 from typing import NamedTuple
 
+import msgspec
 import numpy as np
 
 BAND = 2.0
@@ -34,8 +34,7 @@ Standings = dict[str, Known]
 """What is known of each model at one time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Swap:
+class Swap(msgspec.Struct, frozen=True):
     """Two models of the top changed places between two looks; `look` numbers the later one."""
 
     look: int
@@ -45,21 +44,20 @@ class Swap:
     """Whether their bands overlapped before: then no order was claimed, and the swap is not a surprise."""
 
 
-@dataclass(frozen=True, slots=True)
-class Churn:
-    """What moved in the top over a series of looks."""
+class Churn(msgspec.Struct, frozen=True):
+    """What moved in the top."""
 
     looks: int
+    """Samples of the board."""
     top: int
+    """How many models."""
     swaps: tuple[Swap, ...]
     entered: tuple[str, ...]
+    """In the top at the end, not at the start."""
     left: tuple[str, ...]
-    """Who is in the top at the end and was not at the start, and the other way round."""
-
-    @property
-    def beyond_bands(self) -> tuple[Swap, ...]:
-        """Swaps that the bands had ruled out."""
-        return tuple(swap for swap in self.swaps if not swap.within_bands)
+    """The other way round."""
+    beyond_bands: int
+    """Swaps that the bands had ruled out."""
 
 
 def top_order(standings: Mapping[str, Known], top: int) -> list[str]:
@@ -90,6 +88,7 @@ def top_churn(looks: Sequence[Mapping[str, Known]], top: int) -> Churn:
         tuple(swaps),
         tuple(model for model in last if model not in first),
         tuple(model for model in first if model not in last),
+        sum(not swap.within_bands for swap in swaps),
     )
 
 
@@ -107,30 +106,28 @@ def _swaps(number: int, before: Mapping[str, Known], after: Mapping[str, Known],
     return result
 
 
-@dataclass(frozen=True, slots=True)
-class ConfidenceStability:
-    """How confidence changed over a period, and whether ratings stayed where it said they would."""
+class ConfidenceStability(msgspec.Struct, frozen=True):
+    """Whether ratings stayed where their confidence said."""
 
     models: int
+    """Known at both ends."""
     median_deviation_before: float | None
     median_deviation_after: float | None
     left_band: tuple[str, ...]
-    """Models whose rating is now outside the band of the start: about 1 in 20 or fewer where bands hold."""
-
-    @property
-    def share_left_band(self) -> float | None:
-        """The share of models whose rating left its band."""
-        return len(self.left_band) / self.models if self.models else None
+    """Models whose rating left its band: about 1 in 20 or fewer where bands hold."""
+    share_left_band: float | None
 
 
 def confidence_stability(before: Mapping[str, Known], after: Mapping[str, Known]) -> ConfidenceStability:
     """The stability of all models known at both times."""
     both = [model for model in after if model in before]
     if not both:
-        return ConfidenceStability(0, None, None, ())
+        return ConfidenceStability(0, None, None, (), None)
+    left = tuple(model for model in both if not before[model].low <= after[model].rating <= before[model].high)
     return ConfidenceStability(
         len(both),
         float(np.median([before[model].deviation for model in both])),
         float(np.median([after[model].deviation for model in both])),
-        tuple(model for model in both if not before[model].low <= after[model].rating <= before[model].high),
+        left,
+        len(left) / len(both),
     )

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tiltyard.types import Bools, Floats, Ints
@@ -40,8 +40,7 @@ def exposure_targets(by_contender_lane: Ints, matchups: int) -> Floats:
         even = (total - float(by_contender_lane[more].sum())) / (len(by_contender_lane) - above)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ExposureFairness:
+class ExposureFairness(msgspec.Struct, frozen=True, eq=False):
     """Each model's exposures in the window against its target, which is 0 for a model that cannot be served."""
 
     matchups: int
@@ -94,8 +93,7 @@ def exposure_fairness(
     return ExposureFairness(matchups, exposures, targets, even, tolerance)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SideBalance:
+class SideBalance(msgspec.Struct, frozen=True, eq=False):
     """How far sides are from 50/50.
 
     `first_named_as_a` of `matchups` had the model with the smaller number on side A: one fair coin per matchup, so
@@ -142,8 +140,7 @@ def side_balance(model_a: Ints, model_b: Ints, shown: Ints, shown_as_a: Ints) ->
     return SideBalance(len(model_a), int((model_a < model_b).sum()), sigmas)
 
 
-@dataclass(frozen=True, slots=True)
-class LaneShare:
+class LaneShare(msgspec.Struct, frozen=True):
     """How often a lane served, against how often it is asked first; `sigmas` is the distance in standard errors."""
 
     lane: str

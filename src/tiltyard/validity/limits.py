@@ -5,9 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from tiltyard.errors import OptionError
 
@@ -28,8 +29,7 @@ HOPS_MOST = 32
 """No honest request passed more proxies than this."""
 
 
-@dataclass(frozen=True, slots=True)
-class RateDecision:
+class RateDecision(msgspec.Struct, frozen=True):
     """Whether one more is allowed now, how many are left after it, and from when on one is allowed (now if so)."""
 
     allowed: bool
@@ -104,8 +104,7 @@ def address_block(address: str) -> str:
     return networks[1] if len(networks) > 1 else ""
 
 
-@dataclass(frozen=True, slots=True)
-class SharedBlock:
+class SharedBlock(msgspec.Struct, frozen=True):
     """One block from which most of the latest votes came: how many of how many, by how many visitors."""
 
     votes: int

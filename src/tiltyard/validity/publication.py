@@ -9,9 +9,10 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Literal
+
+import msgspec
 
 
 class Badge(enum.StrEnum):
@@ -22,8 +23,7 @@ class Badge(enum.StrEnum):
     STABLE = "Stable"
 
 
-@dataclass(frozen=True, slots=True)
-class Floor:
+class Floor(msgspec.Struct, frozen=True):
     """What a badge asks for: decisive votes and prompt coverage of at least, a deviation of at most.
 
     With `places` it also asks for a range of ranks of at most so many places; 0 asks for none.
@@ -83,35 +83,37 @@ Status = Literal["officially stable", "calibrating"]
 Unit = Literal["points", "share", "places", "models"]
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """One rule: what it looks at, the number found (None where there is nothing to look at), and what is needed."""
+class Rule(msgspec.Struct, frozen=True):
+    """A rule of publication."""
 
     name: str
     value: float | None
+    """What was found; null where there is nothing to look at."""
     needed: float
     at_most: bool
-    """Whether the value must not exceed `needed`; else it must not fall below."""
+    """Whether the value must not exceed what is needed; else it must not fall below."""
     detail: str
+    """In words."""
     unit: Unit = "share"
-    """What the numbers count."""
+    """`points`, `share`, `places` or `models`."""
     ours: bool = False
-    """Whether the rule is ours, and not one of the policy's three: it is shown, and does not affect the status."""
+    """Whether the rule is ours, beyond the policy's three: it does not affect `status`."""
+    met: bool = False
+    """Whether it holds; what cannot be looked at does not."""
 
-    @property
-    def met(self) -> bool:
-        """Whether it holds; what cannot be looked at does not."""
-        if self.value is None:
-            return False
-        return self.value <= self.needed if self.at_most else self.value >= self.needed
+    def __post_init__(self) -> None:
+        if self.value is not None:
+            met = self.value <= self.needed if self.at_most else self.value >= self.needed
+            msgspec.structs.force_setattr(self, "met", met)
 
 
-@dataclass(frozen=True, slots=True)
-class Publication:
-    """The status of a board and the rules behind it."""
+class Publication(msgspec.Struct, frozen=True):
+    """Whether a board may be called stable, and every rule."""
 
+    status: Status
+    """`officially stable` when every rule of the policy is met, else `calibrating`; null while it is not public."""
     top: int
-    """How many models the rules looked at."""
+    """How many models the rules consider."""
     rules: tuple[Rule, ...]
 
     @property
@@ -123,11 +125,6 @@ class Publication:
     def beside(self) -> tuple[Rule, ...]:
         """Our rules: also worth knowing."""
         return tuple(rule for rule in self.rules if rule.ours)
-
-    @property
-    def status(self) -> Status:
-        """`officially stable` when every rule of the policy is met, else `calibrating`."""
-        return "officially stable" if all(rule.met for rule in self.deciding) else "calibrating"
 
 
 def publication(
@@ -152,34 +149,32 @@ def publication(
         ours: Rules beyond the policy's three, which are shown beside them.
     """
     share = sum(adjacent_met) / len(adjacent_met) if adjacent_met else None
-    return Publication(
-        len(deviations),
-        (
-            Rule(
-                "median deviation",
-                median(deviations) if deviations else None,
-                median_deviation,
-                at_most=True,
-                detail=f"over the top {len(deviations)} models",
-                unit="points",
-            ),
-            Rule(
-                "adjacent pairs compared enough",
-                share,
-                adjacent_share,
-                at_most=False,
-                detail=f"{sum(adjacent_met)} of {len(adjacent_met)} adjacent pairs have enough votes",
-            ),
-            Rule(
-                "mean prompt coverage",
-                fmean(coverages) if coverages else None,
-                mean_coverage,
-                at_most=False,
-                detail=f"over the top {len(coverages)} models",
-            ),
-            *ours,
+    deciding = (
+        Rule(
+            "median deviation",
+            median(deviations) if deviations else None,
+            median_deviation,
+            at_most=True,
+            detail=f"over the top {len(deviations)} models",
+            unit="points",
+        ),
+        Rule(
+            "adjacent pairs compared enough",
+            share,
+            adjacent_share,
+            at_most=False,
+            detail=f"{sum(adjacent_met)} of {len(adjacent_met)} adjacent pairs have enough votes",
+        ),
+        Rule(
+            "mean prompt coverage",
+            fmean(coverages) if coverages else None,
+            mean_coverage,
+            at_most=False,
+            detail=f"over the top {len(coverages)} models",
         ),
     )
+    status: Status = "officially stable" if all(rule.met for rule in deciding) else "calibrating"
+    return Publication(status, len(deviations), (*deciding, *ours))
 
 
 def voter_rule(share: float | None, most: float) -> Rule:

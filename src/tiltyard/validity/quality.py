@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
 import numpy as np
 
 from tiltyard.types import Bools, Floats, Ints
@@ -24,8 +24,7 @@ EXACT_UP_TO = 4000
 WORST_PROMPTS = 3
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class QualityVotes:
+class QualityVotes(msgspec.Struct, frozen=True, eq=False):
     """Votes in arrays: models by side, prompt, whether both were called bad, and whether the vote is a recent one."""
 
     model_a: Ints
@@ -41,18 +40,17 @@ class QualityVotes:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class WorstPrompt:
-    """A prompt on which a model failed more than before, by how many votes, and how often of how many lately."""
+class WorstPrompt(msgspec.Struct, frozen=True):
+    """Where a model is worst."""
 
     prompt: int
     excess: float
+    """Both-bad votes in excess of what the prompt explains."""
     both_bad: int
     votes: int
 
 
-@dataclass(frozen=True, slots=True)
-class QualityFlag:
+class QualityFlag(msgspec.Struct, frozen=True):
     """A model whose both-bad rate rose or is high: rates before and lately, the chance of that, and where it is worst.
 
     For a high rate `p_value` is the chance of as many both-bad votes at the level that is still acceptable.

@@ -28,9 +28,9 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from dataclasses import dataclass
 from functools import lru_cache
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -52,8 +52,7 @@ FAVOUR_ALPHA = 0.001
 """Favour of one model is flagged from this many votes on it, at this chance over all the models a session met."""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionRules:
+class SessionRules(msgspec.Struct, frozen=True):
     """When a session is flagged: for each sign, from how many votes on and from which share."""
 
     fast_votes: int
@@ -67,8 +66,7 @@ class SessionRules:
     both_bad_share: float
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SessionVotes:
+class SessionVotes(msgspec.Struct, frozen=True, eq=False):
     """A session's votes in order: when, models by side, outcome codes, and the score expected of side A."""
 
     seconds: Floats
@@ -83,16 +81,14 @@ class SessionVotes:
         return len(self.seconds)
 
 
-@dataclass(frozen=True, slots=True)
-class SessionFlag:
+class SessionFlag(msgspec.Struct, frozen=True):
     """A sign that was found: its name, and the numbers behind it in words."""
 
     flag: str
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class SessionActs:
+class SessionActs(msgspec.Struct, frozen=True):
     """What a session did with the matchups it was shown: votes cast, how many of those it undid, and skips."""
 
     cast: int = 0
@@ -189,8 +185,7 @@ LEAST_VOTES = 10
 """A session is tested from this many votes on."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Surprise:
+class Surprise(msgspec.Struct, frozen=True, eq=False):
     """For every vote −2·ln p, and the mean and variance it has if the vote is one like those before it."""
 
     value: Floats
@@ -198,8 +193,7 @@ class Surprise:
     variance: Floats
 
 
-@dataclass(frozen=True, slots=True)
-class Anomaly:
+class Anomaly(msgspec.Struct, frozen=True):
     """A session's combined test: votes, M, the p-value as published, and the corrected one."""
 
     votes: int
@@ -317,16 +311,14 @@ AROUND = 30
 """Characters shown before and after a name."""
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorNames:
+class AuthorNames(msgspec.Struct, frozen=True):
     """What one model's answers are searched for: names that tell their author, and words that may."""
 
     telling: tuple[str, ...]
     doubtful: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Naming:
+class Naming(msgspec.Struct, frozen=True):
     """A name in an answer, the words around it, and whether it tells the author or only may."""
 
     name: str

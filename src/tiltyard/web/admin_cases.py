@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from tiltyard.arena import events as e
 from tiltyard.arena.following.observatory import Observatory, Pace
@@ -31,8 +32,7 @@ FLAGS_READ = 2_000
 UNBLINDED = "an answer says who wrote it"
 
 
-@dataclass(frozen=True, slots=True)
-class FlaggedSession:
+class FlaggedSession(msgspec.Struct, frozen=True):
     """A flagged voter, or one with excluded votes: how many votes of which status."""
 
     voter: str
@@ -43,8 +43,7 @@ class FlaggedSession:
     undone: int
 
 
-@dataclass(frozen=True, slots=True)
-class Exclusion:
+class Exclusion(msgspec.Struct, frozen=True):
     """An event that excluded votes, and how many of them are still excluded."""
 
     seq: int
@@ -54,8 +53,7 @@ class Exclusion:
     still: int
 
 
-@dataclass(frozen=True, slots=True)
-class ScreeningReport:
+class ScreeningReport(msgspec.Struct, frozen=True):
     """All that screening says of the arena after event `seq`."""
 
     seq: int
@@ -67,8 +65,7 @@ class ScreeningReport:
     new_flags: tuple[e.Flagged, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewItem:
+class ReviewItem(msgspec.Struct, frozen=True):
     """Votes to decide about together; `until` is the last event that was considered."""
 
     kind: CaseKind

@@ -11,7 +11,8 @@ import hmac
 import re
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+
+import msgspec
 
 from tiltyard.arena.integrity import limit_key
 from tiltyard.arena.service import clock
@@ -30,8 +31,7 @@ GUESS_SECONDS = 900
 SHAPE = re.compile(r"(\d{1,12})\.([A-Za-z0-9_-]{22})\.([0-9a-f]{64})\Z", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Login:
+class Login(msgspec.Struct, frozen=True):
     """Somebody who knew the secret, until `expires` (seconds since 1970)."""
 
     expires: int

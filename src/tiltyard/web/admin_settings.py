@@ -9,7 +9,6 @@ import ast
 import inspect
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -56,8 +55,7 @@ OTHERS = "matching"
 """The group of the settings that are in no group of the policy."""
 
 
-@dataclass(frozen=True, slots=True)
-class SettingLine:
+class SettingLine(msgspec.Struct, frozen=True):
     """One setting: its name, its value with a unit, what it means, and whether it differs from the default."""
 
     name: str
@@ -69,8 +67,7 @@ class SettingLine:
     changed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SettingGroup:
+class SettingGroup(msgspec.Struct, frozen=True):
     """Settings that belong together."""
 
     name: str

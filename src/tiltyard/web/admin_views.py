@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 
 import msgspec
+from msgspec.structs import replace
 
 from tiltyard.arena import events as e
 from tiltyard.arena.blindness import public_prompts
@@ -38,8 +38,7 @@ ACTIONS = (
 """Kinds of events caused by administrators, without the hundreds of events of an import."""
 
 
-@dataclass(frozen=True, slots=True)
-class ArenaSize:
+class ArenaSize(msgspec.Struct, frozen=True):
     """How large the arena is."""
 
     models: int
@@ -51,8 +50,7 @@ class ArenaSize:
     phase: int
 
 
-@dataclass(frozen=True, slots=True)
-class SwitchLine:
+class SwitchLine(msgspec.Struct, frozen=True):
     """A model or a prompt, with a switch."""
 
     name: str

@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import IO, Any
+from typing import IO
 
 import msgspec
 from starlette.requests import Request
@@ -30,24 +29,21 @@ from tiltyard.bank import AnswerKind
 from tiltyard.files import json_text
 from tiltyard.web.bodies import json_of, nothing_of
 from tiltyard.web.failures import Failure, busy
-from tiltyard.web.leaderboard import whole_board_values
-from tiltyard.web.model import model_values
+from tiltyard.web.leaderboard import LiveBoardAnswer, whole_board_values
+from tiltyard.web.model import ModelAnswer, model_values
 from tiltyard.web.openapi import (
     BankBody,
-    BoardBody,
     Call,
     ChoiceBody,
     HeldBackBody,
     MatchupBody,
-    ModelBody,
     ReceiptBody,
     StateBody,
     UnrenderedBody,
-    ValidityBody,
     WeeksBody,
 )
 from tiltyard.web.pages import page_of, prepared, public_weeks, week_of
-from tiltyard.web.reports import bank_values, kept_values, validity_values
+from tiltyard.web.reports import LiveValidityReport, WeekAnswer, bank_values, kept_values, validity_values
 from tiltyard.web.site import Site, site_of
 from tiltyard.web.visitors import Visitor, check_origin
 
@@ -205,8 +201,8 @@ async def model(request: Request) -> Response:
     if not any(facts.model == model and facts.enabled for facts in snapshot.models):
         raise Failure(404, "not_found", "there is no such model on the board. The leaderboard lists them.")
 
-    def values(snapshot: Snapshot) -> dict[str, Any]:
-        return {**model_values(page_of(site, snapshot, model)), "seq": snapshot.seq}
+    def values(snapshot: Snapshot) -> ModelAnswer:
+        return model_values(page_of(site, snapshot, model), snapshot.seq)
 
     return await _whole(request, ("model", model), values)
 
@@ -227,14 +223,14 @@ async def bank(request: Request) -> Response:
 
 async def validity_weeks(request: Request) -> Response:
     """Which weeks have a report, newest first, each with its status."""
-    return _json({"weeks": [asdict(kept) for kept in await public_weeks(request)]})
+    return _json(WeeksBody(await public_weeks(request)))
 
 
 async def validity_week(request: Request) -> Response:
     """The validity report of a finished week, such as `2026-W07`, as it was written then."""
     week = request.path_params["week"]
     kept, texts = await week_of(request, week)
-    return _json({**kept_values(texts.report, kept.phase), "week": kept.week, "written_at": kept.written_at})
+    return _json(kept_values(texts.report, kept))
 
 
 async def battles(request: Request) -> Response:
@@ -270,11 +266,11 @@ def _told(receipt: Receipt) -> Response:
     return _json(HeldBackBody(matchup_id=name, choice=choice, final=False, undo_until=written(receipt.undo_until)))
 
 
-async def _whole(request: Request, asked: tuple[str, ...], values: Callable[[Snapshot], Mapping[str, Any]]) -> Response:
+async def _whole(request: Request, asked: tuple[str, ...], values: Callable[[Snapshot], msgspec.Struct]) -> Response:
     """A large public value: computed once per snapshot; 304 for a client that already has it."""
 
     def make(snapshot: Snapshot) -> bytes:
-        return json_text(dict(values(snapshot))).encode()
+        return json_text(values(snapshot)).encode()
 
     return await prepared(request, ("api", *asked), make, "application/json", {"cache-control": "no-cache"})
 
@@ -335,11 +331,11 @@ CALLS = [
     Call(f"{ONE}/skip", skip_matchup, "Skip a pair", (StateBody,), (403, 404, 409, 410, 415, 429), "POST"),
     Call(f"{ONE}/undo", undo_vote, "Undo a vote", (StateBody,), (403, 404, 409, 415, 429), "POST"),
     Call(ONE, matchup_status, "The state of one of your matchups", (StateBody,), (404,)),
-    Call("/api/v1/leaderboard", leaderboard, "The live board", (BoardBody,)),
-    Call("/api/v1/models/{model:path}", model, "One model in detail", (ModelBody,), (404,)),
-    Call("/api/v1/validity", validity, "The weekly validity report, as of now", (ValidityBody,)),
+    Call("/api/v1/leaderboard", leaderboard, "The live board", (LiveBoardAnswer,)),
+    Call("/api/v1/models/{model:path}", model, "One model in detail", (ModelAnswer,), (404,)),
+    Call("/api/v1/validity", validity, "The weekly validity report, as of now", (LiveValidityReport,)),
     Call("/api/v1/bank", bank, "How much of the bank of prompts is exposed", (BankBody,)),
     Call("/api/v1/validity/weeks", validity_weeks, "The reports of finished weeks", (WeeksBody,)),
-    Call("/api/v1/validity/weeks/{week}", validity_week, "The report of one week", (ValidityBody,), (404,)),
+    Call("/api/v1/validity/weeks/{week}", validity_week, "The report of one week", (WeekAnswer,), (404,)),
     Call("/api/v1/battles.jsonl", battles, "Every vote as a battle row"),
 ]

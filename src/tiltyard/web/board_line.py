@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import msgspec
 
 from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE, BoardRow
 from tiltyard.arena.following.parts import ThenRow
@@ -14,8 +14,7 @@ from tiltyard.pages.svg import Scale
 from tiltyard.validity.publication import Badge
 
 
-@dataclass(frozen=True, slots=True)
-class BoardLine:
+class BoardLine(msgspec.Struct, frozen=True):
     """One line of the board: the live row, who the model is, where Bradley–Terry puts it, how it moved in a day."""
 
     row: BoardRow

@@ -6,8 +6,10 @@ Everything is in the address, so any view is a permalink, is remembered without 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
 from urllib.parse import urlencode
+
+import msgspec
+from msgspec.structs import replace
 
 from tiltyard.arena.board import SHADOW_PHASE, BoardRow
 from tiltyard.arena.following.parts import VotePart, day_end, day_of
@@ -26,8 +28,7 @@ NOT_THERE = "(none)"
 Key = float | int | str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(msgspec.Struct, frozen=True):
     """A column: what lines are sorted by and in which direction first, its name, and what it means."""
 
     key: Callable[[BoardLine], Key]
@@ -141,8 +142,7 @@ PART_KEYS: Mapping[str, Callable[[BoardLine], Key]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class BoardQuery:
+class BoardQuery(msgspec.Struct, frozen=True):
     """What a visitor asked for; empty means everything, in the official order."""
 
     q: str = ""
@@ -164,7 +164,7 @@ class BoardQuery:
     @classmethod
     def of(cls, asked: Mapping[str, str]) -> BoardQuery:
         """The query of an address; unknown parts are ignored."""
-        known = {field.name: asked[field.name].strip()[:MOST_ASKED] for field in fields(cls) if field.name in asked}
+        known = {name: asked[name].strip()[:MOST_ASKED] for name in cls.__struct_fields__ if name in asked}
         several = getattr(asked, "getlist", None)
         if several is not None and "columns" in known:
             known["columns"] = ",".join(several("columns")[: len(COLUMNS) + 1])
@@ -180,10 +180,14 @@ class BoardQuery:
         )
 
     @property
+    def asked(self) -> dict[str, str]:
+        """What is not empty of it."""
+        return {name: value for name, value in msgspec.structs.asdict(self).items() if value}
+
+    @property
     def address(self) -> str:
         """The query part of an address, with its question mark; empty for an empty query."""
-        asked = {field.name: getattr(self, field.name) for field in fields(self) if getattr(self, field.name)}
-        return f"?{urlencode(asked, safe=',')}" if asked else ""
+        return f"?{urlencode(self.asked, safe=',')}" if self.asked else ""
 
     def sorted_by(self, column: str) -> BoardQuery:
         """The query for a click on a column's head: its natural direction, reversed on the next click."""
@@ -259,8 +263,7 @@ def as_public(query: BoardQuery, phase: int) -> BoardQuery:
     return replace(query.official, stability="", sort=sort, direction=direction)
 
 
-@dataclass(frozen=True, slots=True)
-class Choices:
+class Choices(msgspec.Struct, frozen=True):
     """What the filters offer."""
 
     providers: tuple[str, ...]

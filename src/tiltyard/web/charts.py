@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tiltyard.arena.following.parts import History
@@ -52,8 +52,7 @@ def interval_bar(line: BoardLine) -> Html | None:
     return thin_interval(line.scale, line.raw, low, high, f"95 % interval{of} {' to '.join(ends)}", tick=tick)
 
 
-@dataclass(frozen=True, slots=True)
-class HeatCell:
+class HeatCell(msgspec.Struct, frozen=True):
     """A cell of a heatmap: what it shows, says aloud and leads to; without words it is empty."""
 
     class_: str
@@ -62,8 +61,7 @@ class HeatCell:
     href: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class HeatmapView:
+class HeatmapView(msgspec.Struct, frozen=True):
     """A table of shaded cells."""
 
     caption: str

@@ -12,7 +12,6 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from http.client import HTTPException
 from ipaddress import ip_address
@@ -56,8 +55,7 @@ class Need(StrEnum):
     REPAIR = "repair"
 
 
-@dataclass(frozen=True, slots=True)
-class CheckupLine:
+class CheckupLine(msgspec.Struct, frozen=True):
     """What was found of one part, and what to do about it."""
 
     part: str

@@ -7,8 +7,9 @@ import contextlib
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any, TypeVar
+
+import msgspec
 
 from tiltyard.arena.commands import (
     AppendEvents,
@@ -43,8 +44,7 @@ STUCK_SECONDS = 30.0
 """A writer that works on one group of requests for this long is broken, not busy: a commit takes milliseconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrialWrite:
+class TrialWrite(msgspec.Struct, frozen=True):
     """The result of the trial write: the seconds until it was committed, None while it waits; or why it failed."""
 
     load: Load

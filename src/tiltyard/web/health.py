@@ -13,7 +13,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -62,8 +61,7 @@ class Readiness(StrEnum):
     STARTING = "starting"
 
 
-@dataclass(frozen=True, slots=True)
-class Health:
+class Health(msgspec.Struct, frozen=True):
     """The state of a site's parts; None if a part did not answer."""
 
     store: Backlog | None

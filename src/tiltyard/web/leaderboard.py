@@ -7,22 +7,26 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
-from tiltyard.arena.board import SHADOW_PHASE, LiveBoard, publication_values
-from tiltyard.arena.following.parts import PartBoard, ThenRow
+import msgspec
+from msgspec.structs import replace
+
+from tiltyard.arena.board import SHADOW_PHASE, BoardRow, LiveBoard
+from tiltyard.arena.following.parts import PartBoard
 from tiltyard.arena.following.snapshots import Snapshot
-from tiltyard.arena.offline import OfflineBoard
+from tiltyard.arena.offline import BoardIntervals, OfflineBoard
 from tiltyard.arena.verdict import MODEL_VOTES, BoardVerdict, Standing, board_verdict, verdict
 from tiltyard.pages.escaping import Html
 from tiltyard.pages.svg import Scale
-from tiltyard.validity.publication import Badge
+from tiltyard.validity.publication import Badge, Publication
 from tiltyard.web.board_line import BoardLine
 from tiltyard.web.board_query import COLUMNS, NOT_THERE, PART_KEYS, BoardQuery, as_public
 from tiltyard.web.rendering import environment
+
+Row = TypeVar("Row", bound=msgspec.Struct)
 
 LEGACY_UNTIL = 3
 """The last phase in which legacy Elo is shown."""
@@ -115,16 +119,23 @@ def part_words(query: BoardQuery) -> str:
     return ", ".join(parts)
 
 
-def public_row(values: Mapping[str, Any], phase: int) -> dict[str, Any]:
-    """The values of a row with null for what its phase does not show: keys stay, so that programs need not change."""
-    hidden = (IN_SHADOW if phase == SHADOW_PHASE else frozenset()) | (LEGACY if phase > LEGACY_UNTIL else frozenset())
-    return {name: None if name in hidden else value for name, value in values.items()}
+def hidden_figures(phase: int) -> frozenset[str]:
+    """What a phase does not show of a row: null there, and keys stay, so that programs need not change."""
+    return (IN_SHADOW if phase == SHADOW_PHASE else frozenset()) | (LEGACY if phase > LEGACY_UNTIL else frozenset())
 
 
-def public_publication(board: LiveBoard) -> dict[str, Any]:
-    """The status and its rules as plain values; without either in phase 1."""
-    values = publication_values(board.publication)
-    return values if board.phase > SHADOW_PHASE else {**values, "status": None, "rules": []}
+def public_row(row: Row, phase: int) -> Row:
+    """A row as far as its phase makes it public."""
+    return replace(row, **dict.fromkeys(hidden_figures(phase).intersection(row.__struct_fields__)))
+
+
+def public_board(board: LiveBoard) -> LiveBoard:
+    """The board, as far as its phase makes it public: in phase 1 without status, rules and top tier."""
+    rows = tuple(public_row(row, board.phase) for row in board.rows)
+    if board.phase > SHADOW_PHASE:
+        return replace(board, rows=rows)
+    hidden: dict[str, Any] = {"status": None, "rules": ()}
+    return replace(board, publication=replace(board.publication, **hidden), official_top_tier=(), rows=rows)
 
 
 def _answers(line: BoardLine, query: BoardQuery) -> bool:
@@ -152,169 +163,262 @@ def _in_order(lines: list[BoardLine], query: BoardQuery) -> tuple[BoardLine, ...
     return (*known, *unknown)
 
 
-def line_values(line: BoardLine) -> dict[str, Any]:
-    """A line as plain values, under the names that the CSV file heads its columns with."""
-    row, places = line.row, line.places
-    values = {
-        "place": row.rank,
-        "place_best": None if places is None else places[0],
-        "place_worst": None if places is None else places[1],
-        "model": row.model,
-        "display_name": row.display_name,
-        "provider": row.provider,
-        "licence": line.facts.licence,
-        "stability": row.badge.value,
-        "rank_score": row.conservative,
-        "rating": row.rating,
-        "deviation": row.deviation,
-        "legacy_elo": row.legacy_elo,
-        "confidence": row.confidence,
-        "coverage": row.prompt_coverage,
-        "consistency": row.consistency,
-        "spread": row.spread,
-        "average_score": row.average_score,
-        "wins": row.wins,
-        "losses": row.losses,
-        "ties": row.ties,
-        "votes": row.votes,
-        "both_bad": row.both_bad,
-        "places_moved_24h": None if line.moved is None else line.moved.places,
-        "interval_note": None if line.offline is None else line.offline.note,
-        "rating_shown": row.rating_shown,
-        "interval_low": None if line.offline is None else line.offline.low,
-        "interval_high": None if line.offline is None else line.offline.high,
-        "place_outside_range": row.outside_range,
-        "quality_floor": row.quality_floor,
-        "pair_coverage": row.pair_coverage,
-        "price": line.facts.price,
-        "speed": line.facts.speed,
-    }
-    return public_row(values, line.phase)
+class SiteModel(msgspec.Struct, frozen=True, kw_only=True):
+    """What every page says about a model."""
+
+    place: int
+    place_best: int | None
+    """Best place of its rank interval (Bradley–Terry)."""
+    place_worst: int | None
+    model: str
+    display_name: str
+    """Name on the site."""
+    provider: str
+    licence: str
 
 
-def category_values(line: BoardLine) -> dict[str, Any]:
-    """A line of the board of a part of the votes as plain values."""
-    if line.then is not None:
-        return _then_values(line, line.then)
-    place = line.offline
-    assert place is not None
+class SiteRow(SiteModel, frozen=True, kw_only=True):
+    """A model on the page of the whole board."""
+
+    stability: str
+    """Badge."""
+    rank_score: float | None
+    """Conservative score."""
+    rating: float | None
+    """Glicko-2 rating."""
+    deviation: float | None
+    """RD."""
+    legacy_elo: float | None
+    confidence: float | None
+    """0 to 100."""
+    coverage: float | None
+    """Prompt coverage."""
+    consistency: float | None
+    """0 to 100."""
+    spread: float | None
+    average_score: float | None
+    wins: int
+    losses: int
+    ties: int
+    votes: int
+    both_bad: int
+    places_moved_24h: int | None
+    """Places gained (positive) in a day."""
+    interval_note: str | None
+    """Why its interval is rough, open or missing."""
+    rating_shown: float | None
+    """The number of the Rating column."""
+    interval_low: float | None
+    """Lower end of the 95 % interval of the *raw* rating: of `rating`, or of `legacy_elo` in phase 2. It is not an
+    interval of `rating_shown`, which from phase 3 on is two deviations lower and often below it."""
+    interval_high: float | None
+    place_outside_range: bool | None
+    """Whether its place is outside the range found, which was widened."""
+    quality_floor: float | None
+    """1 − both-bad rate."""
+    pair_coverage: float | None
+    """Contenders only."""
+    price: float | None
+    """US dollars for a million tokens of output, as stated."""
+    speed: float | None
+    """Tokens of output per second, as stated."""
+
+
+class PartRow(SiteModel, frozen=True, kw_only=True):
+    """A model by a part of the votes, by Bradley–Terry."""
+
+    stability: str
+    """Badge on the whole board."""
+    bradley_terry_rating: float
+    """On the board's scale."""
+    interval_low: float | None
+    interval_high: float | None
+    rated_votes: int
+    """A, B and TIE votes."""
+    overall_place: int
+    """Official place on the whole board."""
+    interval_note: str | None
+    """Why its interval is rough, open or missing."""
+
+
+class DayRow(SiteModel, frozen=True, kw_only=True):
+    """A model on an earlier day, by the votes that count now."""
+
+    rating_shown: float
+    """The number of the Rating column on that day."""
+    rating: float
+    """The rating behind it."""
+    deviation: float | None
+    """RD; null while Elo orders the board."""
+    interval_low: float | None
+    interval_high: float | None
+    votes: int
+    """Counted up to then."""
+    place_now: int
+    """Official place today."""
+
+
+class SiteBoard(msgspec.Struct, frozen=True, kw_only=True):
+    """What every page says about its board."""
+
+    seq: int
+    """Events of the log that it includes."""
+    head: str
+    """The latest head that was published, `HASH@N`; empty before the first."""
+    at: int
+    """Time of the last event (microseconds)."""
+    phase: int
+    """Of the rollout."""
+    ordered_by: str
+    """`conservative` or `legacy_elo`; `bradley_terry` for a part of the votes."""
+    votes: int
+    """Counted votes."""
+    verdict: BoardVerdict
+    publication: Publication
+    official_top_tier: tuple[str, ...]
+    """Its models, best first."""
+    intervals: BoardIntervals | None
+    query: dict[str, str]
+    """What was asked for."""
+
+
+class LeaderboardFile(SiteBoard, frozen=True, kw_only=True):
+    """`/leaderboard.json`; `/leaderboard.csv` has `rows[]` as columns. Both take the page's search and filters."""
+
+    rows: tuple[SiteRow, ...]
+
+
+class PartFile(SiteBoard, frozen=True, kw_only=True):
+    """`/leaderboard.json` with `?category=…`, `?language=…`, `?kind=…` or `?view=style`, together or alone."""
+
+    rows: tuple[PartRow, ...]
+    all_votes: int
+    """Votes of the whole board; `votes` are those of the part."""
+
+
+class DayFile(PartFile, frozen=True, kw_only=True):
+    """`/leaderboard.json?on=2026-11-01`: the end of that day (UTC)."""
+
+    rows: tuple[DayRow, ...]  # type: ignore[assignment]
+
+
+class LiveBoardAnswer(LiveBoard, frozen=True, kw_only=True):
+    """`GET /api/v1/leaderboard`: the board, with what the page shows beside each model."""
+
+    rows: tuple[dict[str, Any], ...]  # type: ignore[assignment]
+    """The fields of a [board row](#board-row), and those of a row of the [leaderboard files](#leaderboard-files)."""
+    head: str
+    """The latest head that was published, `HASH@N`; empty before the first."""
+    verdict: BoardVerdict
+    """The board in words."""
+    intervals: BoardIntervals | None
+    """What the intervals rest on."""
+
+
+SHARED = [name for name in SiteRow.__struct_fields__ if name in BoardRow.__struct_fields__]
+"""What a row of the site says as the row of the board does."""
+
+
+def _about(line: BoardLine, place: int | None, places: tuple[int, int] | None) -> dict[str, Any]:
+    """Where a model stands on some board, and its interval there."""
+    (low, high), offline = places or (None, None), line.offline
     return {
-        "place": place.rank,
-        "place_best": place.rank_low,
-        "place_worst": place.rank_high,
-        "model": line.row.model,
-        "display_name": line.row.display_name,
-        "provider": line.row.provider,
-        "licence": line.facts.licence,
-        "stability": line.row.badge.value,
-        "bradley_terry_rating": place.rating,
-        "interval_low": place.low,
-        "interval_high": place.high,
-        "rated_votes": place.votes,
-        "overall_place": line.row.rank,
-        "interval_note": place.note,
-    }
-
-
-def _then_values(line: BoardLine, then: ThenRow) -> dict[str, Any]:
-    """A line of the board of an earlier day as plain values."""
-    low, high = line.category_places or (None, None)
-    return {
-        "place": then.place,
+        "place": place,
         "place_best": low,
         "place_worst": high,
-        "model": line.row.model,
-        "display_name": line.row.display_name,
-        "provider": line.row.provider,
-        "licence": line.facts.licence,
-        "rating_shown": then.rating_shown,
-        "rating": then.rating,
-        "deviation": then.deviation,
-        "interval_low": None if line.offline is None else line.offline.low,
-        "interval_high": None if line.offline is None else line.offline.high,
-        "votes": then.votes,
-        "place_now": line.row.rank,
+        **{name: getattr(line.facts, name) for name in ("model", "display_name", "provider", "licence")},
+        "interval_low": None if offline is None else offline.low,
+        "interval_high": None if offline is None else offline.high,
     }
 
 
-def _values(lines: Sequence[BoardLine], query: BoardQuery) -> list[dict[str, Any]]:
-    return [line_values(line) if query.whole else category_values(line) for line in lines]
+def line_values(line: BoardLine) -> SiteRow:
+    """A line of the whole board, as far as it is public."""
+    row = SiteRow(
+        **_about(line, line.row.rank, line.places) | {name: getattr(line.row, name) for name in SHARED},
+        stability=line.row.badge.value,
+        rank_score=line.row.conservative,
+        coverage=line.row.prompt_coverage,
+        places_moved_24h=None if line.moved is None else line.moved.places,
+        interval_note=None if line.offline is None else line.offline.note,
+        place_outside_range=line.row.outside_range,
+        price=line.facts.price,
+        speed=line.facts.speed,
+    )
+    return public_row(row, line.phase)
 
 
-def intervals_values(offline: OfflineBoard | None) -> dict[str, Any] | None:
-    """What the intervals and ranges of ranks hold for, as plain values; None before there are any."""
-    if offline is None:
-        return None
-    return {
-        "clusters": offline.clusters,
-        "speaks_for": offline.speaks_for,
-        "anytime": offline.anytime,
-        "remarks": list(offline.remarks),
-        "centre": offline.centre,
-        "slope": offline.slope,
-    }
+def part_values(line: BoardLine) -> PartRow | DayRow:
+    """A line of the board of a part of the votes, or of an earlier day."""
+    shared, offline = _about(line, line.place, line.category_places), line.offline
+    if line.then is not None:
+        then = {name: getattr(line.then, name) for name in ("rating_shown", "rating", "deviation", "votes")}
+        return DayRow(**shared, **then, place_now=line.row.rank)
+    assert offline is not None
+    return PartRow(
+        **shared,
+        stability=line.row.badge.value,
+        bradley_terry_rating=offline.rating,
+        rated_votes=offline.votes,
+        overall_place=line.row.rank,
+        interval_note=offline.note,
+    )
 
 
-def _public_intervals(snapshot: Snapshot, offline: OfflineBoard | None) -> dict[str, Any] | None:
-    return None if snapshot.board.phase == SHADOW_PHASE else intervals_values(offline)
+def _values(lines: Sequence[BoardLine], query: BoardQuery) -> tuple[Any, ...]:
+    return tuple(line_values(line) if query.whole else part_values(line) for line in lines)
 
 
-def board_values(snapshot: Snapshot, query: BoardQuery, part: PartBoard | None = None) -> dict[str, Any]:
-    """What the page of a query shows, as plain values: its position in the log, the status, the lines."""
+def _intervals(snapshot: Snapshot, offline: OfflineBoard | None) -> BoardIntervals | None:
+    """What the intervals and ranges of ranks hold for; None before there are any, and in phase 1."""
+    return None if offline is None or snapshot.board.phase == SHADOW_PHASE else offline.intervals
+
+
+def board_values(
+    snapshot: Snapshot, query: BoardQuery, part: PartBoard | None = None
+) -> LeaderboardFile | PartFile | DayFile:
+    """What the page of a query shows: its position in the log, the status, the lines."""
     query = as_public(query, snapshot.board.phase)
-    lines = board_lines(snapshot, query, part)
-    asked = {field.name: getattr(query, field.name) for field in fields(query) if getattr(query, field.name)}
-    board = snapshot.board
-    return {
+    board = public_board(snapshot.board)
+    offline = snapshot.study.offline if query.whole else part.offline if part else None
+    shown: dict[str, Any] = {
         "seq": snapshot.seq,
         "head": snapshot.head,
         "at": snapshot.at,
         "phase": board.phase,
         "ordered_by": board.ordered_by if query.whole or query.part.is_dated else "bradley_terry",
         "votes": board.votes if query.whole else part.votes if part else 0,
-        "verdict": said_of(snapshot, query, part).to_dict(),
-        "publication": public_publication(board),
-        "official_top_tier": _top_tier(board),
-        "intervals": _public_intervals(
-            snapshot, snapshot.study.offline if query.whole else part.offline if part else None
-        ),
-        "query": asked,
-        "rows": _values(lines, query),
-    } | ({} if query.whole else {"all_votes": board.votes})
-
-
-def _top_tier(board: LiveBoard) -> list[str]:
-    return [row.model for row in board.top_tier] if board.phase > SHADOW_PHASE else []
-
-
-def public_board(board: LiveBoard) -> dict[str, Any]:
-    """The board as plain values, as far as its phase makes them public."""
-    values = board.to_dict()
-    return {
-        **values,
-        "publication": public_publication(board),
-        "official_top_tier": _top_tier(board),
-        "rows": [public_row(row, board.phase) for row in values["rows"]],
+        "verdict": said_of(snapshot, query, part),
+        "publication": board.publication,
+        "official_top_tier": board.official_top_tier,
+        "intervals": _intervals(snapshot, offline),
+        "query": query.asked,
+        "rows": _values(board_lines(snapshot, query, part), query),
     }
+    if query.whole:
+        return LeaderboardFile(**shown)
+    return (DayFile if query.part.is_dated else PartFile)(**shown, all_votes=board.votes)
 
 
-def whole_board_values(snapshot: Snapshot) -> dict[str, Any]:
+def whole_board_values(snapshot: Snapshot) -> LiveBoardAnswer:
     """The whole board for programs: every field of its rows, and what the page adds to them."""
-    lines = board_lines(snapshot, BoardQuery())
-    board = public_board(snapshot.board)
-    return {
-        **board,
-        "head": snapshot.head,
-        "verdict": board_verdict(snapshot.board).to_dict(),
-        "intervals": _public_intervals(snapshot, snapshot.study.offline),
-        "rows": [{**row, **line_values(line)} for row, line in zip(board["rows"], lines, strict=True)],
-    }
+    lines, board = board_lines(snapshot, BoardQuery()), public_board(snapshot.board)
+    rows = tuple(
+        {**msgspec.to_builtins(row), **msgspec.to_builtins(line_values(line))}
+        for row, line in zip(board.rows, lines, strict=True)
+    )
+    return LiveBoardAnswer(
+        **msgspec.structs.asdict(replace(board, rows=rows)),
+        head=snapshot.head,
+        verdict=board_verdict(snapshot.board),
+        intervals=_intervals(snapshot, snapshot.study.offline),
+    )
 
 
 def board_csv(snapshot: Snapshot, query: BoardQuery, part: PartBoard | None = None) -> str:
     """What the page of a query shows, as CSV with the same lines in the same order."""
     query = as_public(query, snapshot.board.phase)
-    rows = _values(board_lines(snapshot, query, part), query)
+    rows = [msgspec.structs.asdict(row) for row in _values(board_lines(snapshot, query, part), query)]
     return csv_text(rows[0] if rows else ("place", "model"), (row.values() for row in rows))
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal
 
+import msgspec
 import numpy as np
 
 from tiltyard.arena.events import Choice
@@ -33,8 +33,7 @@ VOTES_SHOWN = 20
 """A visitor's own votes that are listed at once, with their texts."""
 
 
-@dataclass(frozen=True, slots=True)
-class OwnLine:
+class OwnLine(msgspec.Struct, frozen=True):
     """One model according to this visitor; `score` adds one win and one loss as a prior."""
 
     place: int
@@ -47,8 +46,7 @@ class OwnLine:
     crowd_place: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class BoldVote:
+class BoldVote(msgspec.Struct, frozen=True):
     """A decisive vote for a model that the ratings expected to lose: how likely a win was."""
 
     matchup_id: str
@@ -58,8 +56,7 @@ class BoldVote:
     chance: float
 
 
-@dataclass(frozen=True, slots=True)
-class OwnVote:
+class OwnVote(msgspec.Struct, frozen=True):
     """One vote of the visitor's with everything they saw, and the authors."""
 
     matchup: ShownMatchup
@@ -98,8 +95,7 @@ def _own_answer(site: Site, matchup: ShownMatchup, side: Literal["A", "B"], text
     )
 
 
-@dataclass(frozen=True, slots=True)
-class OwnPage:
+class OwnPage(msgspec.Struct, frozen=True):
     """What `/me` shows. Agreement is over decisive votes between models that the board can tell apart.
 
     `typical` is the agreement that the ratings predict for an average voter.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from tiltyard.arena.blindness import public_prompts, shown_answers
@@ -15,8 +16,11 @@ from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
 from tiltyard.arena.model_detail import (
     RECENT,
     BothBadPiece,
+    Heatmap,
+    Leaning,
     Leanings,
     ModelDetail,
+    Neighbour,
     RatingPath,
     RecentForm,
     Record,
@@ -54,9 +58,8 @@ PIECES = 8
 """Periods that the both-bad trend is split into."""
 
 
-@dataclass(frozen=True, slots=True)
-class SeenVote:
-    """One vote from the model's side; `at` is rounded down to the hour, as in the downloads."""
+class SeenVote(msgspec.Struct, frozen=True):
+    """A vote on it; `at` is rounded down to the hour, as in the downloads."""
 
     at: int
     rival: str
@@ -66,9 +69,8 @@ class SeenVote:
     counted: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbourhood:
-    """A model's neighbours by all votes (Bradley–Terry), and how few votes would have to go to swap with each."""
+class Neighbourhood(msgspec.Struct, frozen=True):
+    """The models beside it by Bradley–Terry, and the fewest votes whose removal makes them level."""
 
     above: str | None
     votes_to_rise: int | None
@@ -76,8 +78,7 @@ class Neighbourhood:
     votes_to_fall: int | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ModelPage:
+class ModelPage(msgspec.Struct, frozen=True, eq=False):
     """Everything that a model's page shows, except texts."""
 
     facts: ModelFacts
@@ -114,8 +115,8 @@ def model_page(snapshot: Snapshot, state: ArenaState, every: VoteColumns, name: 
     """The page of an enabled model; a missing or disabled one is an `ArenaError`."""
     detail = model_detail(state, name, snapshot.board)
     ranks = {row.model: row.rank for row in snapshot.board.rows}
-    near = tuple(replace(one, rank=ranks.get(one.record.name, one.rank)) for one in detail.neighbours)
-    detail = replace(detail, neighbours=near)
+    near = tuple(msgspec.structs.replace(one, rank=ranks.get(one.record.name, one.rank)) for one in detail.neighbours)
+    detail = msgspec.structs.replace(detail, neighbours=near)
     facts = snapshot.model(name)
     votes, again = snapshot.study.votes, snapshot.study.replay
     latest = every.of_model(facts.number, RECENT)
@@ -266,49 +267,88 @@ LEANINGS = ("leanings", "leanings_by_prompt", "leanings_by_opponent")
 """The keys of a model's strengths and weaknesses."""
 
 
-def model_values(page: ModelPage) -> dict[str, Any]:
-    """What the page shows, as plain values; null for what its phase does not make public."""
-    values = _values(page)
-    values["row"] = public_row(values["row"], page.phase)
-    if page.phase < OFFICIAL_FROM:
-        values["recent_delta"] = None
-    if page.phase == SHADOW_PHASE:
-        hidden = ("calibration", "bradley_terry", "neighbourhood", "neighbours", "heatmap", "history", *LEANINGS)
-        values |= dict.fromkeys(hidden)
-        for records in (values["prompts"], values["retired_prompts"], values["opponents"]):
-            for record in records:
-                record["expected_wins"] = None
-    return values
+class RatingHistory(msgspec.Struct, frozen=True):
+    """Its ratings over time (microseconds)."""
+
+    at: list[int]
+    rating: list[float]
+    deviation: list[float]
 
 
-def _values(page: ModelPage) -> dict[str, Any]:
-    return {
-        **asdict(page.facts),
-        **page.detail.to_dict(),
-        "win_rate": page.win_rate,
-        "recent_form": asdict(page.form),
-        "recent_delta": page.recent_delta,
-        "both_bad_trend": [asdict(piece) for piece in page.trend],
-        "calibration": asdict(page.calibration),
-        "bradley_terry": None if page.offline is None else asdict(page.offline),
-        "neighbourhood": None if page.around is None else asdict(page.around),
-        "history": {
-            "at": (page.path.at // HOUR * HOUR).tolist(),
-            "rating": page.path.rating.tolist(),
-            "deviation": page.path.deviation.tolist(),
-        },
-        "latest_votes": [asdict(vote) for vote in page.latest],
-        **{
-            name: [asdict(one) for one in kind]
-            for name, kind in zip(
-                LEANINGS, (page.leanings.categories, page.leanings.prompts, page.leanings.opponents), strict=True
-            )
-        },
+class ModelAnswer(ModelFacts, frozen=True, kw_only=True):
+    """`GET /api/v1/models/{model}`; null is what its phase does not make public."""
+
+    row: BoardRow
+    """Its line on the board."""
+    prompts: tuple[Record, ...]
+    """Its record by prompt."""
+    retired_prompts: tuple[Record, ...]
+    """Prompts that are off, where the model has votes."""
+    opponents: tuple[Record, ...]
+    """Its record by opponent."""
+    neighbours: tuple[Neighbour, ...]
+    """The models beside it on the board."""
+    heatmap: Heatmap
+    """Decisive votes by prompt and opponent."""
+    win_rate: float | None
+    """Share of decisive votes won."""
+    recent_form: RecentForm
+    """Its latest results."""
+    recent_delta: float | None
+    """Rating points gained over the latest votes."""
+    both_bad_trend: tuple[BothBadPiece, ...]
+    """Its share of both-bad votes over time."""
+    calibration: CalibrationCurve | None
+    """Predicted against observed scores of its votes."""
+    bradley_terry: OfflineRow | None
+    """Its line by Bradley–Terry."""
+    neighbourhood: Neighbourhood | None
+    """The models beside it by Bradley–Terry."""
+    history: RatingHistory
+    """Its ratings over time."""
+    latest_votes: tuple[SeenVote, ...]
+    """The latest votes on it."""
+    leanings: tuple[Leaning, ...]
+    """Categories on which it does better or worse than its rating, beyond chance."""
+    leanings_by_prompt: tuple[Leaning, ...]
+    """The same for single prompts in use; `category` is the prompt's id."""
+    leanings_by_opponent: tuple[Leaning, ...]
+    """The same for single opponents; `category` is the model's id."""
+    seq: int
+    """Events of the log that it includes."""
+
+
+def model_values(page: ModelPage, seq: int) -> ModelAnswer:
+    """What the page shows, for programs: the log had so many events."""
+    path, phase = page.path, page.phase
+    answer = ModelAnswer(
+        **msgspec.structs.asdict(page.facts),
+        **msgspec.structs.asdict(page.detail) | {"row": public_row(page.detail.row, phase)},
+        win_rate=page.win_rate,
+        recent_form=page.form,
+        recent_delta=page.recent_delta if phase >= OFFICIAL_FROM else None,
+        both_bad_trend=page.trend,
+        calibration=page.calibration,
+        bradley_terry=page.offline,
+        neighbourhood=page.around,
+        history=RatingHistory((path.at // HOUR * HOUR).tolist(), path.rating.tolist(), path.deviation.tolist()),
+        latest_votes=page.latest,
+        leanings=page.leanings.categories,
+        leanings_by_prompt=page.leanings.prompts,
+        leanings_by_opponent=page.leanings.opponents,
+        seq=seq,
+    )
+    if phase > SHADOW_PHASE:
+        return answer
+    hidden: Any = ("calibration", "bradley_terry", "neighbourhood", "neighbours", "heatmap", "history", *LEANINGS)
+    records: dict[str, Any] = {
+        name: tuple(msgspec.structs.replace(record, expected_wins=None) for record in getattr(answer, name))
+        for name in ("prompts", "retired_prompts", "opponents")
     }
+    return msgspec.structs.replace(answer, **(dict.fromkeys(hidden) | records))
 
 
-@dataclass(frozen=True, slots=True)
-class ComparePage:
+class ComparePage(msgspec.Struct, frozen=True):
     """Two models: their rows, the record of the first against the second, overall and by prompt.
 
     `expected` is the score that current ratings predict for the first; `complete` is how close the pair is to the

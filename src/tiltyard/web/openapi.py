@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -16,6 +15,7 @@ from starlette.routing import Route
 
 from tiltyard import __version__
 from tiltyard.arena.events import Choice
+from tiltyard.arena.store.weeks import KeptWeek
 from tiltyard.arena.voting import MatchupStatus
 from tiltyard.bank import AnswerKind
 
@@ -106,36 +106,6 @@ class UnrenderedBody(_Exactly, frozen=True):
     reveal: bool = True
 
 
-class BoardBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The live board."""
-
-    seq: int
-    """How many events of the log the board includes."""
-    head: str
-    """The latest head that was published, `HASH@N`; empty before the first."""
-    phase: int
-    """The phase of the rollout, 1 to 4."""
-    votes: int
-    """Counted votes."""
-    ordered_by: Literal["legacy_elo", "conservative"]
-    """`conservative`, or `legacy_elo` in phases 1 and 2."""
-    publication: Values
-    """`status`, `top`, and every rule with its number."""
-    rows: list[Values]
-    """One per model, best first: the fields of `board.rows[]` in the validity report."""
-
-
-class ModelBody(msgspec.Struct, frozen=True, kw_only=True):
-    """One model."""
-
-    row: Values
-    """The model's line; beside it `prompts`, `opponents`, `neighbours`, `heatmap`, `seq`."""
-
-
-class ValidityBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The weekly validity report."""
-
-
 class BankBody(_Exactly, frozen=True):
     """How much of the bank is known."""
 
@@ -158,9 +128,9 @@ class BankBody(_Exactly, frozen=True):
 
 
 class WeeksBody(_Exactly, frozen=True):
-    """The finished weeks."""
+    """`GET /api/v1/validity/weeks`."""
 
-    weeks: list[Values]
+    weeks: tuple[KeptWeek, ...]
     """One per finished week, the latest first, with its status."""
 
 
@@ -217,8 +187,7 @@ MEANINGS = {
 ALWAYS = (400, 413, 503)
 
 
-@dataclass(frozen=True)
-class Call:
+class Call(msgspec.Struct, frozen=True):
     """One call of the interface: where, by what, what it returns (None: lines of JSON), and which errors."""
 
     path: str
@@ -228,7 +197,7 @@ class Call:
     failures: tuple[int, ...] = ()
     method: str = "GET"
     sends: Kinds = ()
-    statuses: Mapping[int, str] = field(default_factory=dict)
+    statuses: Mapping[int, str] = {}
     """What the statuses of success mean; if empty, 200 means the summary."""
 
     @property

@@ -7,11 +7,11 @@ import mimetypes
 import re
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PrefixLoader
 
 from tiltyard import __version__
@@ -28,8 +28,7 @@ SHARED = {name: HERE.parent / name / "templates" for name in ("pages", "report")
 STATIC_AT = "/static/"
 
 
-@dataclass(frozen=True, slots=True)
-class StaticFile:
+class StaticFile(msgspec.Struct, frozen=True):
     """One static file: its bytes, media type, and an address that changes with its contents."""
 
     name: str
@@ -74,8 +73,7 @@ def asset(name: str) -> str:
     return static_files()[name].url
 
 
-@dataclass(frozen=True, slots=True)
-class SiteFacts:
+class SiteFacts(msgspec.Struct, frozen=True):
     """The shared frame of every page: the site's title, and the latest head of its log."""
 
     title: str

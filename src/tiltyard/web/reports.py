@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from tiltyard.arena.board import SHADOW_PHASE
 from tiltyard.arena.following.snapshots import Snapshot, Study
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.rotation import OFTEN, BankExposure, bank_exposure
-from tiltyard.arena.weekly import WeeklyReport
+from tiltyard.arena.store.weeks import KeptWeek
+from tiltyard.arena.weekly import ValidityReport, WeeklyReport
+from tiltyard.arena.weights import ContestedModel
 from tiltyard.pages.figures import plural
 from tiltyard.report.weekly import bands, week_view
 from tiltyard.web.addresses import compare_address, model_address
-from tiltyard.web.leaderboard import public_board, public_row
+from tiltyard.web.leaderboard import hidden_figures, public_board
+from tiltyard.web.openapi import BankBody
 from tiltyard.web.site import Site
 
 PUBLIC_IN_SHADOW = ("since", "until", "phase", "votes", "voters", "blind", "events", "flags", "exclusions")
@@ -37,55 +40,83 @@ def out_of_bounds(report: WeeklyReport) -> list[tuple[str, str]]:
         ("fairness", unfair, "model", "shown too often or too rarely"),
         ("pairs", thin, "adjacent pair", "short of votes"),
         ("confidence", len(report.stability.left_band), "model", "outside the band of a week ago"),
-        ("churn", len(churn.beyond_bands), "swap", "of ranks beyond what the bands explain"),
+        ("churn", churn.beyond_bands, "swap", "of ranks beyond what the bands explain"),
         ("flags", len(report.quality), "model", "with many both-bad votes"),
     )
     return [(where, f"{plural(number, what)} {rest}") for where, number, what, rest in counted if number]
 
 
-def validity_values(study: Study) -> dict[str, Any]:
-    """What the page shows, as plain values: the report, and every model's band at the start of the week and now.
+class RatingBand(msgspec.Struct, frozen=True):
+    """A model that was on the board at both ends."""
 
-    `contested` are models whose latest votes differ from earlier ones, which an operator looks into; `blocks_to_swap`
-    says how many address blocks it takes to swap two neighbours. In phase 1 only
-    what is public then; everything else is null.
-    """
+    model: str
+    rating_before: float | None
+    deviation_before: float | None
+    rating: float
+    deviation: float
+    left_band: bool
+
+
+class SwapBlocks(msgspec.Struct, frozen=True):
+    """How many address blocks it takes to swap two neighbours."""
+
+    above: str
+    below: str
+    blocks: int
+
+
+class LiveValidityReport(ValidityReport, frozen=True, kw_only=True):
+    """`GET /api/v1/validity`, as of now; in phase 1, null is what is not public then."""
+
+    bands: tuple[RatingBand, ...]
+    """Every model's band at the start and now."""
+    contested: tuple[ContestedModel, ...]
+    """Models whose latest votes differ from all earlier ones by more than chance explains, for an operator to look
+    into."""
+    blocks_to_swap: tuple[SwapBlocks, ...]
+    """How many address blocks it takes to swap two neighbours; empty if votes have none."""
+
+
+class WeekAnswer(ValidityReport, frozen=True, kw_only=True):
+    """`GET /api/v1/validity/weeks/{week}`: the report of a finished week."""
+
+    week: str
+    """Such as `2026-W07` (ISO 8601, UTC)."""
+    written_at: int
+    """When (microseconds)."""
+
+
+def validity_values(study: Study) -> LiveValidityReport:
+    """What the page shows: the report, and every model's band at the start of the week and now."""
     report = study.weekly
-    values = _values(report) | {
-        "contested": [asdict(model) for model in study.contested],
-        "blocks_to_swap": [
-            {"above": above, "below": below, "blocks": blocks}
-            for (above, below), blocks in study.blocks_to_swap.items()
-        ],
-    }
-    if report.board.phase == SHADOW_PHASE:
-        return {name: value if name in PUBLIC_IN_SHADOW else None for name, value in values.items()}
-    return values
-
-
-def kept_values(report: str, phase: int) -> dict[str, Any]:
-    """The JSON of a kept report, as far as its phase makes it public."""
-    values: dict[str, Any] = json.loads(report)
-    board = values["board"]
-    return {**values, "board": {**board, "rows": [public_row(row, phase) for row in board["rows"]]}}
-
-
-def _values(report: WeeklyReport) -> dict[str, Any]:
-    return {
-        **report.to_dict(),
-        "board": public_board(report.board),
-        "bands": [
-            {
-                "model": row.model,
-                "rating_before": None if before is None else before.rating,
-                "deviation_before": None if before is None else before.deviation,
-                "rating": now.rating,
-                "deviation": now.deviation,
-                "left_band": row.model in report.stability.left_band,
-            }
+    facts = replace(report.facts(), board=public_board(report.board))
+    answer = LiveValidityReport(
+        **msgspec.structs.asdict(facts),
+        bands=tuple(
+            RatingBand(
+                row.model,
+                before.rating if before else None,
+                before.deviation if before else None,
+                now.rating,
+                now.deviation,
+                row.model in report.stability.left_band,
+            )
             for row, before, now in bands(report)
-        ],
-    }
+        ),
+        contested=study.contested,
+        blocks_to_swap=tuple(SwapBlocks(*pair, blocks) for pair, blocks in study.blocks_to_swap.items()),
+    )
+    if report.board.phase > SHADOW_PHASE:
+        return answer
+    return replace(answer, **dict.fromkeys(set(answer.__struct_fields__).difference(PUBLIC_IN_SHADOW)))
+
+
+def kept_values(report: str, kept: KeptWeek) -> dict[str, Any]:
+    """A `WeekAnswer`: a kept report as it was written, as far as its phase makes it public."""
+    values, hidden = json.loads(report), hidden_figures(kept.phase)
+    for row in values["board"]["rows"]:
+        row |= dict.fromkeys(hidden & row.keys())
+    return {**values, "week": kept.week, "written_at": kept.written_at}
 
 
 def exposure_of(site: Site) -> BankExposure:
@@ -100,20 +131,20 @@ def named_groups(exposure: BankExposure) -> list[dict[str, Any]]:
     return [{"at_least": start, "at_most": end, "answers": answers} for (start, answers), end in groups]
 
 
-def bank_values(site: Site, snapshot: Snapshot) -> dict[str, Any]:
+def bank_values(site: Site, snapshot: Snapshot) -> BankBody:
     """What the page shows, as plain values."""
     result, rules = exposure_of(site), snapshot.policy.bank
-    return {
-        "seq": snapshot.seq,
-        "votes": result.votes,
-        "prompts": {
+    return BankBody(
+        seq=snapshot.seq,
+        votes=result.votes,
+        prompts={
             "on": result.prompts_on,
             "fresh": result.prompts_fresh,
             "resting": result.prompts_resting,
             "reserved": result.prompts_reserved,
             "retired": result.prompts_retired,
         },
-        "answers": {
+        answers={
             "on": result.answers,
             "never_named": result.answers_never_named,
             "often_named": result.answers_often_named,
@@ -126,12 +157,12 @@ def bank_values(site: Site, snapshot: Snapshot) -> dict[str, Any]:
             "named_by_a_vote": result.named_by_a_vote,
             "named": named_groups(result),
         },
-        "learning": [
+        learning=[
             {"share": share, "votes": one_block, "votes_from_50_blocks": many}
             for share, one_block, many in result.learning
         ],
-        "rules": {name: getattr(rules, name) for name in rules.__struct_fields__},
-    }
+        rules=msgspec.to_builtins(rules),
+    )
 
 
 def settings_values(policy: Policy) -> Mapping[str, str]:

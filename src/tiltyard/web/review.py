@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -60,8 +59,7 @@ async def close_when_settled(site: Site, review: Review) -> None:
             _log.warning("the rule of the review could not be looked at: %s", error)
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewProgress:
+class ReviewProgress(msgspec.Struct, frozen=True):
     """Where a person is in a review."""
 
     done: int

@@ -10,9 +10,9 @@ import asyncio
 import re
 import zlib
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from functools import cache
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
@@ -66,8 +66,7 @@ async def shown_answer(request: Request) -> Response:
     return answer_with(request, store, result)
 
 
-@dataclass(frozen=True, slots=True)
-class PublicAnswer:
+class PublicAnswer(msgspec.Struct, frozen=True):
     """An answer on a page about it: its text or description as markup and, where it is a file, its kind and address."""
 
     html: Html

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
@@ -26,16 +26,14 @@ if TYPE_CHECKING:
     from tiltyard.review.desk import Review
 
 
-@dataclass(frozen=True, slots=True)
-class ReviewDesk:
+class ReviewDesk(msgspec.Struct, frozen=True):
     """A review that is served: its folder, and the chooser, which belongs to the writing thread."""
 
     review: Review
     chooser: ReviewChooser
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(msgspec.Struct, frozen=True):
     """The parts of a running site."""
 
     settings: SiteSettings

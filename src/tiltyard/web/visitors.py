@@ -16,10 +16,11 @@ import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from urllib.parse import urlsplit
 
+import msgspec
+from msgspec.structs import replace
 from starlette.requests import Request
 
 from tiltyard.arena.commands import EnterVoter, ServedMatchup, ServeMatchup
@@ -101,8 +102,7 @@ def _random_part(value: str) -> bytes:
     return urlsafe_b64decode(value)[:NAME_BYTES]
 
 
-@dataclass(frozen=True, slots=True)
-class Visitor:
+class Visitor(msgspec.Struct, frozen=True):
     """The sender of a request, and the key under which they vote."""
 
     address: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
@@ -47,8 +48,7 @@ LONG_LINES = 10
 """From this length on a text may not fit its box, and can be expanded."""
 
 
-@dataclass(frozen=True, slots=True)
-class ShownStep:
+class ShownStep(msgspec.Struct, frozen=True):
     """A step of an agent's transcript: folded, but for the last one. What tools get and give is shown as it is."""
 
     number: int
@@ -58,8 +58,7 @@ class ShownStep:
     words: int
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(msgspec.Struct, frozen=True):
     """One text as the page shows it; of an answer also what its model wrote to itself first, which is folded."""
 
     html: Html
@@ -78,8 +77,7 @@ class Shown:
     """The steps of an agent's transcript, in place of `html`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(msgspec.Struct, frozen=True):
     """One model of a pair that was voted on, and its rating as the board shows it: now, and before the vote."""
 
     model: str
@@ -89,8 +87,7 @@ class Side:
     is_chosen: bool
 
 
-@dataclass(frozen=True, slots=True)
-class RevealedPair:
+class RevealedPair(msgspec.Struct, frozen=True):
     """The two models of a pair and how others voted on them, as far as that is public."""
 
     a: Side

@@ -12,10 +12,12 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import TracebackType
 from typing import Self, TypeVar
+
+import msgspec
+from msgspec.structs import replace
 
 from tiltyard.arena.board import raw_ratings
 from tiltyard.arena.events import Erased
@@ -69,8 +71,7 @@ STUDY_END_SECONDS = 2.0
 """How long closing waits for a slow study: votes-to-swap of many models can take a minute."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
+class Pace(msgspec.Struct, frozen=True):
     """How often the observatory looks whether something is due; after a publication it rests `rest` times as long."""
 
     board_seconds: float = 1.0

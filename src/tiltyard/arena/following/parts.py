@@ -11,10 +11,11 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -42,8 +43,7 @@ FOLLOWED_SECONDS = 600.0
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class VotePart:
+class VotePart(msgspec.Struct, frozen=True):
     """Which votes a board is made of; empty means all of them."""
 
     category: str = ""
@@ -68,8 +68,7 @@ class VotePart:
 WHOLE = VotePart()
 
 
-@dataclass(frozen=True, slots=True)
-class ThenRow:
+class ThenRow(msgspec.Struct, frozen=True):
     """A model on the board of an earlier day: its place, the rating that was shown, the rating behind it, its votes."""
 
     place: int
@@ -81,8 +80,7 @@ class ThenRow:
     votes: int
 
 
-@dataclass(frozen=True, slots=True)
-class PartBoard:
+class PartBoard(msgspec.Struct, frozen=True):
     """The board of a part: counted votes inside, Bradley–Terry over them, and the ratings then if it is a day's."""
 
     part: VotePart
@@ -279,8 +277,7 @@ MOST_DAYS = 366
 """Days of a history that are computed; the last ones."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class History:
+class History(msgspec.Struct, frozen=True, eq=False):
     """Ratings and places by day: a row per day, a column per model of today's board.
 
     Before its first vote a model has no rating (NaN) and no place (0).

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tiltyard.arena import events as e
@@ -24,8 +24,7 @@ from tiltyard.validity.churn import BAND, Known
 from tiltyard.validity.publication import Badge
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Replay:
+class Replay(msgspec.Struct, frozen=True, eq=False):
     """Every rated vote in log order: time, models by side, the score of A, and the resulting ratings.
 
     `predicted` is the expected score of side A before the vote; `rating` and `deviation` are those of both sides after
@@ -132,8 +131,7 @@ def _enabled(state: ArenaState) -> frozenset[str]:
     return frozenset(card.model for card, on in zip(catalog.models, catalog.model_enabled, strict=True) if on)
 
 
-@dataclass(frozen=True, slots=True)
-class Movement:
+class Movement(msgspec.Struct, frozen=True):
     """How many places a model rose (fell, if negative) in a day, and whether its rating left its earlier band."""
 
     places: int

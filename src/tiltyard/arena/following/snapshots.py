@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from tiltyard.arena.blindness import is_blind
@@ -28,25 +29,30 @@ Ints = NDArray[np.int32]
 WEEK_DAYS = 7
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFacts:
+class ModelFacts(msgspec.Struct, frozen=True):
     """Who a model is."""
 
     number: int
+    """Its number in the log."""
     model: str
+    """Its id."""
     display_name: str
+    """What it is called on the site."""
     provider: str
+    """Who makes it."""
     licence: str
+    """Under what its weights or answers are licensed."""
     link: str
+    """Where to read about it."""
     enabled: bool
+    """Whether it is served."""
     price: float | None = None
     """US dollars for a million tokens of output, as stated; None: not stated."""
     speed: float | None = None
     """Tokens of output per second, as stated."""
 
 
-@dataclass(frozen=True, slots=True)
-class PromptFacts:
+class PromptFacts(msgspec.Struct, frozen=True):
     """What a prompt is about; its text stays in the store."""
 
     number: int
@@ -64,8 +70,7 @@ class PromptFacts:
         return tuple(dict.fromkeys(filter(None, (self.subject, *self.tags))))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Study:
+class Study(msgspec.Struct, frozen=True, eq=False):
     """Results from all counted votes up to event `seq`: Bradley–Terry, weekly report, movements."""
 
     seq: int
@@ -83,18 +88,17 @@ class Study:
     moved: Mapping[str, Movement]
     categories: Mapping[str, int]
     """Categories of prompts with the number of counted votes on them, the largest first."""
-    languages: Mapping[str, int] = field(default_factory=dict)
+    languages: Mapping[str, int] = {}
     """The same of languages of prompts."""
-    kinds: Mapping[str, int] = field(default_factory=dict)
+    kinds: Mapping[str, int] = {}
     """The same of answer kinds."""
     contested: tuple[ContestedModel, ...] = ()
     """Models whose latest votes differ from earlier ones; an operator decides what that means."""
-    blocks_to_swap: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    blocks_to_swap: Mapping[tuple[str, str], int] = {}
     """How many address blocks it takes to swap two neighbours; empty while votes are not weighed."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True, eq=False):
     """The arena after event `seq`. Grids are by model number and cannot be written."""
 
     seq: int

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from functools import partial
+
+import msgspec
 
 from tiltyard.arena.integrity import flag_voters
 from tiltyard.arena.simulation.population import Attack, World
@@ -40,8 +41,7 @@ def flagged_voters(votes: VoteColumns, state: ArenaState) -> Collection[str]:
     return {flag.voter for flag in flags if flag.sure}
 
 
-@dataclass(frozen=True, slots=True)
-class AttackReport:
+class AttackReport(msgspec.Struct, frozen=True):
     """How far an attack got. Ranks are Bradley–Terry's of the pushed model; None if no model is pushed.
 
     `votes_per_ranks`: for 1 and 5 ranks gained, how many attackers' votes that took (None: more than they cast), with
@@ -98,8 +98,7 @@ def attack_report(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Push:
+class _Push(msgspec.Struct, frozen=True):
     """Honest votes, and attackers' votes in order, some of which are left out."""
 
     state: ArenaState

@@ -87,8 +87,7 @@ class LabSettings:
             raise OptionError(f"simulate: an attack over {self.days} days; take 1 to {HONEST_DAYS}.")
 
 
-@dataclass(frozen=True, slots=True)
-class LabResult:
+class LabResult(msgspec.Struct, frozen=True):
     """How far an attack got with the defences on or off. Ranks and points are Bradley–Terry's of the target.
 
     In an attack on a rival they are the points and places that the rival loses.

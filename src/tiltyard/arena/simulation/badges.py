@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from tiltyard.arena.board import Evidence, live_board, official_order
@@ -17,8 +17,7 @@ from tiltyard.types import Floats
 from tiltyard.validity.publication import Badge
 
 
-@dataclass(frozen=True, slots=True)
-class BadgeCheck:
+class BadgeCheck(msgspec.Struct, frozen=True):
     """The board at one look: its Stable models, those more than one place from their true one, and the label."""
 
     stable: int
@@ -28,8 +27,7 @@ class BadgeCheck:
     """The rules that keep it from being officially stable, each with what was found."""
 
 
-@dataclass(frozen=True, slots=True)
-class BadgeSummary:
+class BadgeSummary(msgspec.Struct, frozen=True):
     """What badges and label were worth over a run; votes are those cast until then, None: never.
 
     `stable_seen` counts Stable models over all looks and `stable_off` those of them that stood more than one place from

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from tiltyard.arena.events import AnyBody, Choice
@@ -128,8 +129,7 @@ class Reader:
                     self._narrow(other, frozenset((author,)))
 
 
-@dataclass(frozen=True, slots=True)
-class Learned:
+class Learned(msgspec.Struct, frozen=True):
     """After how many votes so much of one model's answers was known (None: not within the time), and what it took."""
 
     votes_for: dict[float, int | None]

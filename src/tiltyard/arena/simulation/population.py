@@ -6,10 +6,12 @@ Used to tune the policy, and to test that the engine ranks correctly and what an
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal, Protocol, get_args
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from tiltyard.arena.events import Choice
 from tiltyard.arena.schedule import Reserved
@@ -39,8 +41,7 @@ SYBIL_VOTES = 8
 """Votes of one fake session: fewer than most flags need."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class World:
+class World(msgspec.Struct, frozen=True, eq=False):
     """True strengths in Elo points, by model, and on each prompt; and how honest people vote.
 
     Ties follow Davidson: more likely between equals. `tie_weight` is its parameter, chosen so that a round of all pairs
@@ -129,8 +130,7 @@ class Voter(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Honest:
+class Honest(msgspec.Struct, frozen=True):
     """Votes honestly and to their own taste; with probability `noise`, at random."""
 
     noise: float = 0.0
@@ -147,8 +147,7 @@ class Honest:
         return READING_SECONDS * math.exp(0.7 * rng.standard_normal())
 
 
-@dataclass(frozen=True, slots=True)
-class Apathetic:
+class Apathetic(msgspec.Struct, frozen=True):
     """Clicks either side without reading."""
 
     def choose(self, rng: np.random.Generator, world: World, shown: Reserved) -> Choice:  # noqa: ARG002
@@ -160,8 +159,7 @@ class Apathetic:
         return CARELESS_SECONDS * math.exp(0.5 * rng.standard_normal())
 
 
-@dataclass(frozen=True, slots=True)
-class OneSided:
+class OneSided(msgspec.Struct, frozen=True):
     """Clicks the left side nearly always."""
 
     def choose(self, rng: np.random.Generator, world: World, shown: Reserved) -> Choice:
@@ -173,8 +171,7 @@ class OneSided:
         return CARELESS_SECONDS * math.exp(0.5 * rng.standard_normal())
 
 
-@dataclass(frozen=True, slots=True)
-class Rigging:
+class Rigging(msgspec.Struct, frozen=True):
     """Recognises one model whenever it is shown and votes for it; honest otherwise, so as not to be noticed."""
 
     target: int
@@ -221,8 +218,7 @@ class Attack:
         return OneSided() if self.kind == "one-sided" else Rigging(self.aim(world))
 
 
-@dataclass(frozen=True, slots=True)
-class VoterSession:
+class VoterSession(msgspec.Struct, frozen=True):
     """One session: the voter, how they vote, and how many matchups they will see."""
 
     name: str

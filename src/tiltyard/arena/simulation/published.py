@@ -7,8 +7,9 @@ here: people of different tastes make differences look smaller than they are to 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+import msgspec
 import numpy as np
 
 from tiltyard.arena.catalog import Catalog
@@ -33,8 +34,7 @@ SAME = 1e-4
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(41)
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedCheck:
+class PublishedCheck(msgspec.Struct, frozen=True):
     """How the published board compares with the truth, after so many votes; None where the votes cannot be rated.
 
     `intervals` is the share of intervals that contain the truth, `ranks_hold` whether every range of ranks does, and

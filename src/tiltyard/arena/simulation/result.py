@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from itertools import pairwise
-from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -40,8 +39,7 @@ FAR_BEYOND = 0.20
 """No model should be this far from its exposure target, except one that entered or left the contender band."""
 
 
-@dataclass(frozen=True, slots=True)
-class CurvePoint:
+class CurvePoint(msgspec.Struct, frozen=True):
     """After this many votes: the accuracy of the official order, models no longer provisional, mean prompt coverage."""
 
     votes: int
@@ -50,8 +48,7 @@ class CurvePoint:
     prompt_coverage: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class LateModel:
+class LateModel(msgspec.Struct, frozen=True):
     """How the late model did; votes are those cast in the arena since it entered."""
 
     entered_after_votes: int
@@ -60,8 +57,7 @@ class LateModel:
     votes_until_established: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class ContenderShares:
+class ContenderShares(msgspec.Struct, frozen=True):
     """What the contender lane served: shares of its matchups, and counts by rank.
 
     `above` is the share of neighbours above among those where the anchor has one on either side and neither pair is
@@ -80,8 +76,7 @@ class ContenderShares:
     """Challengers by rank: all alike."""
 
 
-@dataclass(frozen=True, slots=True)
-class NeighbourPair:
+class NeighbourPair(msgspec.Struct, frozen=True):
     """Two ranks next to each other: how often the contender lane had those who stood there meet, over the whole run.
 
     `decisive` and `prompts` are the decisive votes between the two that stand there at the end, and their prompts.
@@ -93,8 +88,7 @@ class NeighbourPair:
     prompts: int
 
 
-@dataclass(frozen=True, slots=True)
-class SeenAgain:
+class SeenAgain(msgspec.Struct, frozen=True):
     """What visitors notice of pairs that wait: shares of the matchups served, where visitors have places."""
 
     pair_by_visitor: float
@@ -105,8 +99,7 @@ class SeenAgain:
     """The visitor had seen them on this very prompt."""
 
 
-@dataclass(frozen=True, slots=True)
-class SimulationResult:
+class SimulationResult(msgspec.Struct, frozen=True):
     """How fast and accurately the arena ranked, and how fairly it served.
 
     Taus are Kendall's, to the true strengths. Exposure is that of the last window of counted votes, as in the weekly
@@ -193,10 +186,6 @@ class SimulationResult:
     """What badges and the label were worth over the looks."""
     seen_again: SeenAgain | None = None
     """What visitors notice of pairs that wait; None where visitors are anywhere, and none waits."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The result as plain values."""
-        return asdict(self)
 
 
 class Monitor:

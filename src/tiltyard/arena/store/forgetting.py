@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+import msgspec
 
 from tiltyard.arena.events import Flagged, MatchupServed, decode_body
 from tiltyard.arena.public_rows import receipt_of
@@ -35,8 +36,7 @@ POOL = "forgotten"
 a new key, then forgetting oneself again and again would walk around every limit of a block's influence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deleted:
+class Deleted(msgspec.Struct, frozen=True):
     """How many rows went because their time was over, or because somebody is forgotten."""
 
     voters: int = 0

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.database import Connection
@@ -24,8 +25,7 @@ LONGEST_LABEL = 200
 """Characters of a label."""
 
 
-@dataclass(frozen=True, slots=True)
-class Invitation:
+class Invitation(msgspec.Struct, frozen=True):
     """An invitation as its operator sees it: the beginning of its hash, what it is for, and how much it was used.
 
     `most` is how many visitors may use it, 0: any number. Times are microseconds since 1970.

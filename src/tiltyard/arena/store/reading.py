@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+import msgspec
 
 from tiltyard.arena.blindness import public_prompts
 from tiltyard.arena.events import (
@@ -68,8 +69,7 @@ def model_titles(store: Store) -> dict[str, str]:
     return {model.model: model.display_name for model in models if model.display_name != model.model}
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerText:
+class AnswerText(msgspec.Struct, frozen=True):
     """An answer: its id, its model, what was asked, its text, and the source of a page or drawing."""
 
     response_id: str
@@ -153,8 +153,7 @@ def flags_raised(store: Store) -> set[tuple[str, str]]:
     return {(body.subject_id, body.flag) for _, _, body in flagged if isinstance(body, Flagged)}
 
 
-@dataclass(frozen=True, slots=True)
-class Backlog:
+class Backlog(msgspec.Struct, frozen=True):
     """The log's last number, and how many matchups and reports are open.
 
     `reported_answers` are those that open reports are about. `head_at` and `signed_head_at` say when the latest head,
@@ -209,8 +208,7 @@ def latest_blocks(store: Store, most: int = LATEST_VOTES) -> list[tuple[str, str
         return [(block, voter) for block, voter in connection.rows(query, most)]
 
 
-@dataclass(frozen=True, slots=True)
-class LoggedEvent:
+class LoggedEvent(msgspec.Struct, frozen=True):
     """An event with its text, as far as it is not erased, and when it was written, in microseconds."""
 
     seq: int

@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import msgspec
@@ -86,8 +85,7 @@ def _gone(connection: Connection) -> dict[tuple[str, str], str]:
     return result
 
 
-@dataclass(frozen=True, slots=True)
-class PastAnswer:
+class PastAnswer(msgspec.Struct, frozen=True):
     """An answer imported as event `seq`."""
 
     seq: int

@@ -52,8 +52,7 @@ SIGNING = HOUR
 _PAGE = "SELECT seq, at, kind, body, hash FROM events WHERE seq > ? ORDER BY seq LIMIT ?"
 
 
-@dataclass(frozen=True, slots=True)
-class Discrepancy:
+class Discrepancy(msgspec.Struct, frozen=True):
     """One deviation from the log: the table, its row, and what is wrong."""
 
     table: str
@@ -64,8 +63,7 @@ class Discrepancy:
         return f"{self.table}, {self.where}: {self.what}"
 
 
-@dataclass(frozen=True, slots=True)
-class Verification:
+class Verification(msgspec.Struct, frozen=True):
     """What `verify` found. `head` is that of the public rows, `published` are the heads in the log, newest first."""
 
     events: int

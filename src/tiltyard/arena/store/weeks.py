@@ -7,8 +7,10 @@ reports follow from the log and can be written again.
 from __future__ import annotations
 
 import re
-from dataclasses import astuple, dataclass
 from datetime import UTC, date, datetime, timedelta
+
+import msgspec
+from msgspec.structs import astuple
 
 from tiltyard.arena.store import Store
 from tiltyard.arena.units import SECOND
@@ -20,8 +22,7 @@ GRACE = 3600 * SECOND
 _WEEK = re.compile(r"(\d{4})-W(\d{2})\Z")
 
 
-@dataclass(frozen=True, slots=True)
-class Week:
+class Week(msgspec.Struct, frozen=True):
     """A calendar week from Monday 0:00 to Monday 0:00 UTC (microseconds), such as `2026-W07` (ISO 8601)."""
 
     name: str
@@ -57,22 +58,22 @@ class Week:
         return cls(f"{year}-W{number:02d}", since, since + 7 * 86_400 * SECOND)
 
 
-@dataclass(frozen=True, slots=True)
-class KeptWeek:
-    """What is known of a report that was kept, without its texts."""
+class KeptWeek(msgspec.Struct, frozen=True):
+    """A finished week whose report was kept."""
 
     week: str
+    """Such as `2026-W07` (ISO 8601, UTC)."""
     since: int
     until: int
     seq: int
+    """Events of the log by then."""
     phase: int
     status: str
     votes: int
     written_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class WeekTexts:
+class WeekTexts(msgspec.Struct, frozen=True):
     """A report in its forms: a page by itself, the sections of a page, Markdown and JSON."""
 
     page: str
@@ -81,7 +82,7 @@ class WeekTexts:
     report: str
 
 
-_FACTS, _TEXTS = KeptWeek.__slots__, WeekTexts.__slots__
+_FACTS, _TEXTS = KeptWeek.__struct_fields__, WeekTexts.__struct_fields__
 
 
 def weeks_with_votes(store: Store, now: int) -> list[Week]:
