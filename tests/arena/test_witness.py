@@ -23,6 +23,7 @@ from tiltyard.arena.public_rows import receipt_of
 from tiltyard.arena.ratings import rate_votes
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store.checkpoints import load_votes
+from tiltyard.arena.store.erasing import erase
 from tiltyard.arena.store.verify import verify
 from tiltyard.arena.store.witnessing import (
     head_history,
@@ -366,11 +367,13 @@ def test_a_kept_head_says_what_came_after_it(sqlite_url: str) -> None:
         play(arena, 3, seed=1)
         arena.append([e.Excluded(matchup_ids=tuple(name for name, _, _ in played[:4]), reason="x")])
         arena.append([e.Restored(matchup_ids=(played[0][0],), reason="x"), e.ModelDisabled(model="m0")])
+        erase(arena.store, [("prompt", "p0"), ("model", "m1"), ("answer", "r0-0")], arena.now())
         found = check_witness(lines_of(arena), "it", [kept])
     assert found.problems == []
     assert (
         f"contains the head you kept (row {kept.rows}, 2023-11-14 22:00 UTC). After it: 3 votes, 4 votes excluded, 1 "
-        "vote restored, model m0 disabled. Nobody but its operator vouches for those."
+        "vote restored, model m0 disabled, prompt p0 erased, model m1 erased. Nobody but its operator vouches for "
+        "those."
     ) in found.messages
 
 

@@ -297,6 +297,11 @@ def _take(result: Witness, raw: bytes) -> None:
             if row.phase not in PHASES:
                 raise ValueError(f"there is no phase {row.phase}")
             body, what = e.PhaseChanged(phase=row.phase), f"phase {row.phase}"
+        case rows.PublicErasure():
+            known = row.name in result.prompts if row.what == "prompt" else state.catalog.has_model(row.name)
+            if not known:
+                raise ValueError(f"there is no {row.what} {row.name!r} before it")
+            what = f"{row.what} {row.name} erased"
         case rows.PublicSettings():
             body, what = e.SettingsChanged(policy=row.policy), "settings changed"
     if body is not None:
