@@ -63,6 +63,8 @@ class SwitchLine:
     votes: int
     public: bool = False
     """Whether its answers are public: for a retired prompt, and for every prompt of an arena that is not blind."""
+    erased: bool = False
+    """Whether the text of a prompt is gone, which is for good."""
 
 
 def arena_size(state: ArenaState) -> ArenaSize:
@@ -111,6 +113,7 @@ def prompt_lines(state: ArenaState) -> list[SwitchLine]:
             answers=int(answers[number]),
             votes=int(votes[number]),
             public=number in public,
+            erased=facts.prompt_id in catalog.erased_prompts,
         )
         for number, facts in enumerate(catalog.prompts)
     ]
