@@ -145,6 +145,10 @@ RUNS: dict[str, Change] = {
         b"".join((folder / "matches" / "matches.jsonl").read_bytes().splitlines(keepends=True)[1:])
     ),
     "a number of the report": text("report.html", "careful", "careful, the best"),
+    "ratings that nobody's labels corrected": lambda folder: (
+        (folder / "ratings" / "calibrated").mkdir(),
+        shutil.copy(folder / "ratings" / "calibration.json", folder / "ratings" / "calibrated" / "calibration.json"),
+    ),
     "a file more": lambda folder: (folder / "ratings" / "audited.json").write_text("{}"),
     "a file less": lambda folder: (folder / "elo_per_perm.npz").unlink(),
     "an empty folder": lambda folder: (folder / "audited").mkdir(),

@@ -14,6 +14,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import chain
 from math import isclose
 from typing import Any, NamedTuple, TypeVar
@@ -26,10 +27,10 @@ from tiltyard.arena import public_rows as rows
 from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE, official_order
 from tiltyard.arena.chain import FIRST_HASH, link_line
 from tiltyard.arena.following.replay import published_ratings
-from tiltyard.arena.heads import Head, HeadFile, plain, with_successors
+from tiltyard.arena.heads import Head, HeadFile, plain, signed_after_the_next, with_successors
 from tiltyard.arena.policy import PHASES
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.units import HOUR
+from tiltyard.arena.units import HOUR, SECOND
 from tiltyard.arena.votes import CastVote, VoteColumns, VoteStanding, VoteTable, vote_table
 from tiltyard.errors import ArenaError, OptionError, TiltyardError
 from tiltyard.pages.escaping import look_alikes
@@ -366,6 +367,7 @@ def check_witness(
     looks = {plain(file).rows for file in signed if file.stated.board and not file.stated.weights}
     _, result = read_witness(chain([first], stream), source, {head.rows for head in heads}, looks)
     problems = [*result.problems, *filter(None, (file.wrong() for file in signed)), *_missing_heads(result, heads)]
+    problems += _impossible_times(result, signed)
     newest = max((file for file in signed if file.signature), key=plain, default=None)
     if keys and (newest is None or newest.key not in with_successors(keys, signed)):
         told = "no head is signed" if newest is None else f"the newest signed head ({plain(newest)}) is by {newest.key}"
@@ -380,12 +382,13 @@ def check_witness(
             by = f"signed by {newest.key} at {newest.stated.at}"
             named = ", which the key that was given named as its next" if keys and newest.key not in keys else ""
             messages.append(_since(result, plain(newest), by + named))
+        messages += signed_after_the_next(signed)
         if beside := len(heads.keys() - kept.keys()):
             messages.append(f"contains {plural(beside, 'head')} shown beside it")
         if compared:
             messages.append(f"gives {plural(compared, 'board')} stated in heads")
-        if compared < len(signed):
-            left = plural(len(signed) - compared, "stated board")
+        if compared < (stated := sum(bool(file.stated.board) for file in signed)):
+            left = plural(stated - compared, "stated board")
             messages.append(f"{left} not compared: the weights of then are not in it")
     values = {
         "head": str(result.head),
@@ -419,6 +422,14 @@ def _missing_heads(result: Witness, heads: Iterable[Head]) -> Iterator[str]:
             yield f"row {head.rows} has the hash {point.head.hash}, not that of the head {head}: {what}"
 
 
+def _impossible_times(result: Witness, signed: Iterable[HeadFile]) -> Iterator[str]:
+    """The statements whose time is before that of their rows."""
+    for file in signed:
+        point, at = result.points.get(plain(file).rows), datetime.fromisoformat(file.stated.at)
+        if point is not None and at.replace(tzinfo=at.tzinfo or UTC).timestamp() < point.hour * HOUR // SECOND:
+            yield f"the head {plain(file)} states the time {file.stated.at}, before its rows ({day(point.hour * HOUR)})"
+
+
 def _compare_boards(result: Witness, signed: Iterable[HeadFile]) -> tuple[int, list[str]]:
     """How many boards that were stated could be compared, and where they differ.
 
@@ -449,12 +460,25 @@ def _own_votes(result: Witness, receipts: Iterable[str]) -> tuple[dict[str, str 
         if choice and choice not in set(e.Choice):
             raise OptionError(f"{choice!r} is no choice: {', '.join(e.Choice)} are. Write ID or ID=CHOICE.")
         cast = result.votes.find([name])[0] if name in result.receipts else None
-        votes[name] = f"your vote {name}: {cast.choice}, {cast.standing}" if cast else None
+        votes[name] = _vote_words(result, cast) if cast else None
         if cast is None:
             problems.append(f"there is no vote {name} in it, up to {day(result.hour * HOUR)}")
         elif choice not in ("", cast.choice):
             problems.append(f"the vote {name} is recorded as {cast.choice}, not as {choice}")
     return votes, problems
+
+
+def _vote_words(result: Witness, cast: CastVote) -> str:
+    """All that the file says of a vote: only its voter knows whether it is true."""
+    catalog = result.state.catalog
+    a, b = (repr(catalog.models[number].model) for number in (cast.a, cast.b))
+    prompt = catalog.prompts[cast.prompt].prompt_id
+    weight = result.weights.get(cast.matchup_id, 1.0)
+    counted = cast.standing if weight == 1.0 else f"{cast.standing} with the weight {weight:.2g}"
+    return (
+        f"your vote {cast.matchup_id}: {cast.choice}, where A was {a} and B {b}, on the prompt {prompt!r}, in the hour "
+        f"of {day(cast.at)}: {counted}"
+    )
 
 
 def _summary(title: str, result: Witness) -> Iterator[str]:

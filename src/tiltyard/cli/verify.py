@@ -7,14 +7,14 @@ import tempfile
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 import typer
 
 from tiltyard.cli.arena_heads import HeadOption, KeyOption
-from tiltyard.cli.output import note, say
-from tiltyard.errors import OptionError
+from tiltyard.cli.output import say
+from tiltyard.errors import OptionError, TiltyardError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -139,7 +139,13 @@ def _print(result: Finding, format: str) -> None:
     if len(result.problems) > SHOWN:
         wrong.append(f"WRONG: {len(result.problems) - SHOWN:,} more")
     for line in (*result.messages, *wrong, result.conclusion):
-        say(line.replace("\n", "\\n").replace("\r", "\\r"))  # what others wrote makes no line of its own
+        say("".join(_seen(letter) for letter in line))  # what others wrote makes no line of its own
+
+
+def _seen(letter: str) -> str:
+    from tiltyard.pages.escaping import is_unseen
+
+    return letter.encode("unicode_escape").decode() if is_unseen(letter) else letter
 
 
 def is_address(source: str) -> bool:
@@ -150,6 +156,7 @@ def is_address(source: str) -> bool:
 def _check_lines(source: str, kept: KeptProof) -> Finding:
     """What the lines of a witness file or of a site agree with, and the board at their end."""
     from tiltyard.arena.witness import check_witness
+    from tiltyard.pages.escaping import shortened
     from tiltyard.pages.figures import points
     from tiltyard.publish.fetching import RemoteHost, bounded_lines
 
@@ -174,17 +181,22 @@ def _check_lines(source: str, kept: KeptProof) -> Finding:
     result = check_witness(chain([first], lines), source, kept.heads, heads, kept.keys, kept.receipts)
     for rank, row in enumerate(result.values["board"], start=1):
         deviation = "" if row["deviation"] is None else f"  RD {points(row['deviation'], 1):>5}"
-        result.messages.append(f"{rank:>4}  {points(row['rating']):>6}{deviation}  {row['model']}")
+        result.messages.append(f"{rank:>4}  {points(row['rating']):>6}{deviation}  {shortened(row['model'])}")
+    if is_address(source):
+        result.messages.append("no page of the site was compared with it: `tiltyard publish` writes pages that are")
     return result
 
 
 def _heads_of_site(site: str) -> list[Head | HeadFile]:
     """The heads that a site publishes, which its own witness must contain."""
     from tiltyard.arena.heads import Head, HeadFile
-    from tiltyard.pages.figures import plural
     from tiltyard.publish.fetching import MOST_MANIFEST, RemoteHost
 
     address = site.rstrip("/") + HEADS_PATH
-    rows = msgspec.json.decode(RemoteHost(address).file(address, MOST_MANIFEST) or b'{"heads":[]}')["heads"]
-    note(f"{plural(len(rows), 'published head')} compared too")
-    return [msgspec.convert(row["signed"], HeadFile) if row.get("signed") else Head.parse(row["head"]) for row in rows]
+    try:
+        found = msgspec.json.decode(RemoteHost(address).file(address, MOST_MANIFEST) or b'{"heads":[]}')
+        rows = msgspec.convert(found["heads"], list[dict[str, Any]])
+        heads = [Head.parse(str(row["head"])) for row in rows]
+        return [*heads, *(msgspec.convert(row["signed"], HeadFile) for row in rows if row.get("signed"))]
+    except (ValueError, LookupError, TypeError) as error:
+        raise TiltyardError(f"{address} is no list of heads ({error}). Do not trust it.") from None

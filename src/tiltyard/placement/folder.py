@@ -226,7 +226,7 @@ def write_manifest(folder: Path, manifest: StartedManifest) -> None:
     write_json(folder / "manifest.json", msgspec.to_builtins(manifest, enc_hook=float))
 
 
-FOLLOWS = ("kind", "rate_command", "judged", "flips", "calibration", "panel", "sensitivity", "families")
+FOLLOWS = ("kind", "gate", "rate_command", "judged", "flips", "calibration", "panel", "sensitivity", "families")
 """What of a placement's manifest its verdicts give; all else is its maker's word."""
 
 OTHER_WORDS = ("the judge's agreement with people", "why questions have no answer")

@@ -401,9 +401,10 @@ def check_run(folder: Path, besides: Collection[str] = ()) -> Finding:
         "battles, ratings, counts and report" if "report.html" in files else "battles, ratings and counts (no report)"
     )
     part = f"Not compared: {', '.join(result.not_compared)}. " if result.not_compared else ""
+    apart = ", but for what is not compared and what the report shows of it," if part else ""
     result.agreement = (
-        f"{what} are what these {plural(made_again.verdicts, 'verdict')} give ({made_again.rules}). {part}Whoever made "
-        "the folder could have changed verdicts, texts and people's battles."
+        f"{what}{apart} are what these {plural(made_again.verdicts, 'verdict')} give ({made_again.rules}). {part}"
+        "Whoever made the folder could have changed verdicts, texts and people's battles."
     )
     return result
 

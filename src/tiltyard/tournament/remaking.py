@@ -167,7 +167,8 @@ def remake(folder: Path, out: Path) -> Remade:
         results=results,
     )
     write_json(out / "manifest.json", msgspec.to_builtins(made))
-    not_made = sorted(one.relative_to(folder).as_posix() for one in folder.glob("ratings/calibrated/*.json"))
+    calibrated = [f"ratings/calibrated/{name}.json" for name in manifest.results.calibration or ()]
+    not_made = sorted(name for name in calibrated if (folder / name).is_file())
     if scoring and (canaries or b'"people' in (folder / RESULTS_FILE).read_bytes()):
         not_made.append(RESULTS_FILE)
     for name in not_made:
