@@ -27,7 +27,7 @@ from tiltyard.placement.manifest import JudgeAgainstPeople, PlacementManifest
 from tiltyard.placement.robustness import FamilyCheck, Sensitivity
 from tiltyard.placement.rounds import CalibrationLine
 from tiltyard.placement.sampling import Panel
-from tiltyard.publish.folder import PublishedManifest
+from tiltyard.publishing.folder import PublishedManifest
 from tiltyard.tournament.artifacts import EloResults, JudgePrompts, MatchLine, RunManifest
 from tiltyard.tournament.ratings import BaselineTable, EloLine, PairTally
 from tiltyard.tournament.rejudge import ChangedRun

@@ -36,7 +36,7 @@ FURTHER = {
 }
 """The public names of modules that export none themselves."""
 EXPORTING = (
-    "tiltyard tiltyard.battles tiltyard.boards tiltyard.bank tiltyard.judging tiltyard.decisions tiltyard.report"
+    "tiltyard tiltyard.battles tiltyard.boards tiltyard.bank tiltyard.judging tiltyard.decisions tiltyard.reporting"
 )
 MODULES = (*EXPORTING.split(), *FURTHER)
 TYPES = {

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         ScoreBoard,
     )
     from tiltyard.errors import TiltyardError
-    from tiltyard.report.tournaments import run_tournament
+    from tiltyard.reporting.tournaments import run_tournament
     from tiltyard.verbs.compare import compare
     from tiltyard.verbs.gate import gate
     from tiltyard.verbs.plan import plan
@@ -93,7 +93,7 @@ _HOMES = {
     "RatingEntry WinRate rate_by",
     "tiltyard.decisions": "Difference GateResult MetricsComparison MetricsGate RunComparison SamplePlan ScoreBoard",
     "tiltyard.errors": "TiltyardError",
-    "tiltyard.report.tournaments": "run_tournament",
+    "tiltyard.reporting.tournaments": "run_tournament",
     **{f"tiltyard.verbs.{verb}": verb for verb in ("compare", "gate", "plan", "rate")},
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}

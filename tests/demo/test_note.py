@@ -10,7 +10,7 @@ import pytest
 
 from tests.tournament.folder import make_folder, script
 from tiltyard.options import RunOptions
-from tiltyard.report import write_report
+from tiltyard.reporting import write_report
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.plan import make_plan
 from tiltyard.tournament.run import asking_parts, carry_out, make_judge, make_judging_plan

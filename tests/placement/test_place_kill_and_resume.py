@@ -57,7 +57,7 @@ def place_in_batches(arena: str, model: str, judge: str) -> None:
     from tiltyard.placement.plan import make_plan, with_judge
     from tiltyard.placement.rounds import Participants
     from tiltyard.placement.run import carry_out, run_folder
-    from tiltyard.report import write_report
+    from tiltyard.reporting import write_report
 
     options = PlaceOptions(
         arena=(Path(arena),), model=model, judge=judge, n_battles=BATTLES, bootstraps=20, min_opponent_battles=20

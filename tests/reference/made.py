@@ -32,7 +32,7 @@ from tiltyard.arena.store.witnessing import record_head, state_head
 from tiltyard.arena.units import DAY
 from tiltyard.arena.weekly import weekly_report
 from tiltyard.cli.main import make_app
-from tiltyard.report.weekly import keep_finished_weeks
+from tiltyard.reporting.weekly import keep_finished_weeks
 
 EXAMPLES = ROOT / "examples"
 Made = dict[str, list[Any]]

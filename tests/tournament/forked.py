@@ -13,7 +13,7 @@ def tournament(config: str, folder: str, grace_seconds: float) -> None:
     A minute in which an accepted batch may be missing from the list is right for a provider and too long for a test.
     """
     from tiltyard.options import RunOptions
-    from tiltyard.report import write_report
+    from tiltyard.reporting import write_report
     from tiltyard.tournament.config import load_setup
     from tiltyard.tournament.plan import make_plan
     from tiltyard.tournament.run import asking_parts, carry_out, make_judge, make_judging_plan

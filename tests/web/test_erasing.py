@@ -35,7 +35,7 @@ from tiltyard.arena.store.outside import Outside
 from tiltyard.arena.store.verify import verify
 from tiltyard.arena.store.witnessing import record_head, record_hourly, state_head, witness_lines
 from tiltyard.errors import OptionError
-from tiltyard.report.weekly import keep_finished_weeks
+from tiltyard.reporting.weekly import keep_finished_weeks
 
 KINDS = ("prompt", "answer", "replaced", "file", "model", "reason")
 PAGES = (

@@ -92,7 +92,7 @@ def _place(
     from tiltyard.placement.plan import make_plan, with_judge
     from tiltyard.placement.rounds import Participants
     from tiltyard.placement.run import carry_out, run_folder
-    from tiltyard.report import write_report
+    from tiltyard.reporting import write_report
 
     with interruptible("run the same command again; nothing was asked yet."):
         model, known = name_of(options)
@@ -170,7 +170,7 @@ def _text(rated: FolderRatings, format: Format) -> str:
 
 def _recompute(folder: Path, format: Format) -> None:
     from tiltyard.placement.folder import rate_folder, read_recipe
-    from tiltyard.publish import check_run
+    from tiltyard.publishing import check_run
 
     result = check_run(folder)
     if result.problems:

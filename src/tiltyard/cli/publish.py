@@ -54,8 +54,8 @@ def publish_command(
     It needs no server and loads nothing from elsewhere. A visitor's browser can count the board again; `tiltyard
     verify` checks the folder or its address.
     """
-    from tiltyard.publish import PublishOptions, publish
-    from tiltyard.publish.publication import BoardRules
+    from tiltyard.publishing import PublishOptions, publish
+    from tiltyard.publishing.publication import BoardRules
 
     rules = BoardRules(
         ties=ties,

@@ -79,7 +79,7 @@ def run_command(
 def _run(plan: RunPlan, *, yes: bool) -> RunResult:
     """Quote, judge, rate, write, and print the result."""
     from tiltyard.judging.run_folder import utc_now
-    from tiltyard.report import write_report
+    from tiltyard.reporting import write_report
     from tiltyard.tournament.rounds import round_line
     from tiltyard.tournament.run import asking_parts, carry_out, make_judging_plan, run_folder
 
@@ -306,6 +306,6 @@ def report_command(
     folder: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A run folder.")],
 ) -> None:
     """Rebuild the report of a run from its files."""
-    from tiltyard.report import write_report
+    from tiltyard.reporting import write_report
 
     say(str(write_report(folder)))

@@ -77,7 +77,7 @@ def verify_command(
     compared (see --ratings-only).
     """
     from tiltyard.arena.heads import kept_heads, trusted_keys
-    from tiltyard.publish import KeptProof, check_folder, check_run
+    from tiltyard.publishing import KeptProof, check_folder, check_run
 
     unasked, fingerprint = fingerprint is None, (fingerprint or "").strip().lower()
     if not unasked and not SHA256.fullmatch(fingerprint):
@@ -108,8 +108,8 @@ def verify_command(
 @contextmanager
 def published_folder(source: str) -> Iterator[Path | None]:
     """The folder of a published board, that of an address fetched; None: it is something else."""
-    from tiltyard.publish.fetching import fetch_folder
-    from tiltyard.publish.folder import MANIFEST
+    from tiltyard.publishing.fetching import fetch_folder
+    from tiltyard.publishing.folder import MANIFEST
 
     if not is_address(source):
         folder = Path(source).parent if Path(source).name == MANIFEST else Path(source)
@@ -158,7 +158,7 @@ def _check_lines(source: str, kept: KeptProof) -> Finding:
     from tiltyard.arena.witness import check_witness
     from tiltyard.pages.escaping import shortened
     from tiltyard.pages.figures import points
-    from tiltyard.publish.fetching import RemoteHost, bounded_lines
+    from tiltyard.publishing.fetching import RemoteHost, bounded_lines
 
     path = Path(source)
     heads: list[Head | HeadFile] = []
@@ -190,7 +190,7 @@ def _check_lines(source: str, kept: KeptProof) -> Finding:
 def _heads_of_site(site: str) -> list[Head | HeadFile]:
     """The heads that a site publishes, which its own witness must contain."""
     from tiltyard.arena.heads import Head, HeadFile
-    from tiltyard.publish.fetching import MOST_MANIFEST, RemoteHost
+    from tiltyard.publishing.fetching import MOST_MANIFEST, RemoteHost
 
     address = site.rstrip("/") + HEADS_PATH
     try:

@@ -20,7 +20,7 @@ from tiltyard.llm.provider import parse_model_name
 from tiltyard.llm.providers import make_provider
 from tiltyard.llm.providers.in_process import weights_of
 from tiltyard.options import RunOptions
-from tiltyard.report import write_report
+from tiltyard.reporting import write_report
 from tiltyard.tournament.config import Mode, load_setup
 from tiltyard.tournament.generate import entrant_settings
 from tiltyard.tournament.plan import RunPlan, make_plan

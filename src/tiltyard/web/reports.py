@@ -15,7 +15,7 @@ from tiltyard.arena.policy import Policy
 from tiltyard.arena.rotation import OFTEN, BankExposure, bank_exposure
 from tiltyard.arena.weekly import WeeklyReport
 from tiltyard.pages.figures import plural
-from tiltyard.report.weekly import bands, week_view
+from tiltyard.reporting.weekly import bands, week_view
 from tiltyard.web.addresses import compare_address, model_address
 from tiltyard.web.leaderboard import public_board, public_row
 from tiltyard.web.site import Site
