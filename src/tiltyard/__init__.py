@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from tiltyard.verbs.compare import compare
     from tiltyard.verbs.gate import gate
     from tiltyard.verbs.plan import plan
+    from tiltyard.verbs.publish import publish
     from tiltyard.verbs.rate import rate
 
 __version__ = "1.0.0.dev0"
@@ -80,6 +81,7 @@ __all__ = [
     "compare",
     "gate",
     "plan",
+    "publish",
     "rate",
     "rate_by",
     "read_battles",
@@ -94,7 +96,7 @@ _HOMES = {
     "tiltyard.decisions": "Difference GateResult MetricsComparison MetricsGate RunComparison SamplePlan ScoreBoard",
     "tiltyard.errors": "TiltyardError",
     "tiltyard.reporting.tournaments": "run_tournament",
-    **{f"tiltyard.verbs.{verb}": verb for verb in ("compare", "gate", "plan", "rate")},
+    **{f"tiltyard.verbs.{verb}": verb for verb in ("compare", "gate", "plan", "publish", "rate")},
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 

@@ -822,6 +822,29 @@ explains()(InputOptions)
 _help = partial(Help, group=OTHER)
 
 
+@dataclass(frozen=True, kw_only=True)
+class PublishOptions(VerbOptions, ReadingOptions):
+    """Options of `publish`."""
+
+    title: Annotated[str | None, _help("What the site is called.", "the name of the source", daily=True)] = None
+    url: Annotated[
+        str,
+        _help("Where the folder will be served (https://…), for shared pictures, feed and commands.", daily=True),
+    ] = ""
+    texts: Annotated[bool, _help("Publish the texts of prompts too, where the source allows it.", daily=True)] = False
+    ties: Annotated[Ties, _help("How ties are read.", daily=True)] = "davidson"
+    anchor: Annotated[
+        tuple[str, float] | None,
+        _help("Pin a model to a rating.", "the mean is 1000", metavar="MODEL=RATING", daily=True),
+    ] = None
+    min_battles: MinBattles = 0.0
+    only_connected: Annotated[bool, _help("Where groups of models never met, publish the largest.")] = False
+    pictures: Annotated[
+        bool | None,
+        Help("Whether pictures to share are drawn.", "where the address is known and Pillow is there", in_memory=True),
+    ] = None
+
+
 @explains()
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(Options):

@@ -17,7 +17,13 @@ from tiltyard.cli.main import make_app
 from tiltyard.cli.output import as_flag
 from tiltyard.errors import TiltyardError
 
-VERBS: dict[str, Callable[..., Any]] = {"rate": ty.rate, "compare": ty.compare, "gate": ty.gate, "plan": ty.plan}
+VERBS: dict[str, Callable[..., Any]] = {
+    "rate": ty.rate,
+    "compare": ty.compare,
+    "gate": ty.gate,
+    "plan": ty.plan,
+    "publish": ty.publish,
+}
 TODAY, LAST_WEEK = (str(ROOT / f"examples/versions/{name}.jsonl") for name in ("today", "last-week"))
 BIRDS = str(ROOT / "examples/birds.jsonl")
 OUTPUT = {
@@ -25,9 +31,10 @@ OUTPUT = {
     "compare": {"--format", "--out", "--to", "--prompts"},
     "gate": {"--format", "--markdown", "--junit", "--json", "--to", "--allow-unknown"},
     "plan": {"--format", "--out"},
+    "publish": set(),
 }
 FLAGS = {"battles": "--in", "differences": "--difference", "format": "--from"}
-IN_MEMORY = {"notify", "texts"}
+IN_MEMORY = {"compare": {"texts"}, "gate": {"texts"}, "publish": {"pictures"}}
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -35,7 +42,7 @@ def test_the_options_are_the_same_but_for_output_and_data_in_memory(verb: str) -
     command: Any = typer.main.get_command(make_app())
     flags = {one.opts[0] for one in command.commands[verb].params if one.param_type_name == "option"}
     given = inspect.signature(VERBS[verb]).parameters.values()
-    named = {one.name for one in given if one.kind is one.KEYWORD_ONLY} - IN_MEMORY
+    named = {one.name for one in given if one.kind is one.KEYWORD_ONLY} - {"notify", *IN_MEMORY.get(verb, ())}
     assert flags - OUTPUT[verb] == {FLAGS.get(name, f"--{name.replace('_', '-')}") for name in named}
     assert all(f"    {name}: " in str(VERBS[verb].__doc__) for name in named)
 
@@ -95,6 +102,8 @@ REFUSED: dict[str, tuple[str, tuple[Any, ...], dict[str, Any]]] = {
     "plan --people --judge gpt-5-mini": ("plan", (), {"people": True, "judge": "gpt-5-mini"}),
     f"plan --in {BIRDS} --top 2 --difference 5": ("plan", (), {"battles": BIRDS, "top": 2, "differences": [5]}),
     "plan SCORES --top 2": ("plan", ("*SCORES",), {"top": 2}),
+    f"publish {BIRDS} site --url javascript:x": ("publish", (BIRDS, "site"), {"url": "javascript:x"}),
+    f"publish {BIRDS} site --anchor nobody=1000": ("publish", (BIRDS, "site"), {"anchor": ("nobody", 1000.0)}),
 }
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from published_folders import plain, world, write_rows
 
-from tiltyard.publishing import PublishedFolder, PublishOptions, publish
+from tiltyard import publish
+from tiltyard.verbs.publish import PublishedFolder
 
 
 @pytest.fixture(scope="session")
@@ -18,7 +19,7 @@ def battle_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def published(tmp_path_factory: pytest.TempPathFactory, battle_file: Path) -> PublishedFolder:
     out = tmp_path_factory.mktemp("published") / "site"
-    return publish(battle_file, out, PublishOptions(title="A & <b>", url="https://example.org/board"))
+    return publish(battle_file, out, title="A & <b>", url="https://example.org/board")
 
 
 @pytest.fixture(scope="session")

@@ -21,7 +21,8 @@ from typer.testing import CliRunner
 
 from tiltyard.cli.main import make_app
 from tiltyard.errors import OptionError, TiltyardError
-from tiltyard.publishing import PublishedFolder, fetching
+from tiltyard.publishing import fetching
+from tiltyard.verbs.publish import PublishedFolder
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 

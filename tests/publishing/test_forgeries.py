@@ -17,12 +17,13 @@ from published_folders import check, everything, made_anew, plain, world, write_
 from tests.sizes import size
 from typer.testing import CliRunner
 
+from tiltyard import publish
 from tiltyard.arena import events as e
 from tiltyard.arena.events import Choice
 from tiltyard.arena.store import Store
 from tiltyard.cli.main import make_app
 from tiltyard.errors import OptionError
-from tiltyard.publishing import PublishedFolder, PublishOptions, publish
+from tiltyard.verbs.publish import PublishedFolder
 
 from tests.web.sites import small_site  # isort: skip
 
@@ -147,18 +148,18 @@ def test_what_only_its_operator_knows_is_always_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (PublishOptions(title="a\x1b[2Jb"), "nobody sees"),
-        (PublishOptions(title="a\u202eb"), "nobody sees"),
-        (PublishOptions(title=" "), "a title is needed"),
-        (PublishOptions(url="javascript:alert(1)"), "has to begin with https"),
-        (PublishOptions(url='https://example.org/"><script>'), "has to begin with https"),
+        ({"title": "a\x1b[2Jb"}, "nobody sees"),
+        ({"title": "a\u202eb"}, "nobody sees"),
+        ({"title": " "}, "a title is needed"),
+        ({"url": "javascript:alert(1)"}, "has to begin with https"),
+        ({"url": 'https://example.org/"><script>'}, "has to begin with https"),
     ],
 )
 def test_words_that_are_not_plain_words_are_published_by_nobody(
-    plain_file: Path, tmp_path: Path, options: PublishOptions, told: str
+    plain_file: Path, tmp_path: Path, options: dict[str, str], told: str
 ) -> None:
     with pytest.raises(Exception, match=told):
-        publish(plain_file, tmp_path / "site", options)
+        publish(plain_file, tmp_path / "site", **options)
 
 
 @pytest.mark.parametrize(
@@ -244,7 +245,7 @@ def arena(tmp_path_factory: pytest.TempPathFactory) -> PublishedFolder:
             served = made.arena.serve(voter)
             made.arena.vote(served.matchup_id, voter, Choice.A if number % 3 else Choice.B)
         made.arena.append([e.PhaseChanged(phase=4), e.PromptDisabled(prompt_id="p2")])
-    return publish(url, tmp_path_factory.mktemp("published") / "site", PublishOptions(title="Arena", texts=True))
+    return publish(url, tmp_path_factory.mktemp("published") / "site", title="Arena", texts=True)
 
 
 def swapped_names(folder: Path) -> None:
@@ -277,9 +278,7 @@ def dimension_added(folder: Path) -> None:
     rows = [json.loads(line) for line in (folder / "battles.jsonl").read_bytes().splitlines()]
     for row in rows:
         row["dimension"] = "won" if row["winner"] == "model_a" else "lost"
-    other = publish(
-        write_rows(folder.parent / "rows.jsonl", rows), folder.parent / "other", PublishOptions(title="Arena")
-    )
+    other = publish(write_rows(folder.parent / "rows.jsonl", rows), folder.parent / "other", title="Arena")
     for name, data in everything(other.folder).items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(data)
@@ -420,7 +419,7 @@ def test_no_random_edit_of_a_board_agrees(
 
 def test_the_same_world_with_parts_and_pictures_agrees(tmp_path: Path) -> None:
     source = write_rows(tmp_path / "rows.jsonl", [{**row, "weight": 1.25} for row in world(200)])
-    done = publish(source, tmp_path / "site", PublishOptions(url="https://example.org/x"))
+    done = publish(source, tmp_path / "site", url="https://example.org/x")
     assert check(done.folder).problems == []
 
 

@@ -16,13 +16,14 @@ from published_folders import NASTY, changed, check, everything, plain, world, w
 from typer.testing import CliRunner
 
 import tiltyard as ty
+from tiltyard import publish
 from tiltyard.cli.main import make_app
 from tiltyard.errors import OptionError, TiltyardError
-from tiltyard.publishing import PublishedFolder, PublishOptions, publish
 from tiltyard.publishing.columns import column_file
 from tiltyard.publishing.folder import read_manifest
 from tiltyard.publishing.pages import Spot, board_tallies, model_page
 from tiltyard.publishing.publication import BoardPart, BoardRules, make_parts, publishable, slug
+from tiltyard.verbs.publish import PublishedFolder
 
 
 def copied(published: PublishedFolder, tmp_path: Path) -> Path:
@@ -68,7 +69,7 @@ def test_the_page_of_a_pair_takes_the_advantage_of_being_shown_first_out_of_the_
     for n in range(120):
         row |= {"question_id": f"q{n}", "voter": f"u{n % 40}", "winner": "model_a" if n % 4 else "model_b"}
         rows += [{**row, "model_a": a, "model_b": b} for a, b in (("new", "old"), ("new", "d"), ("d", "new"))]
-    publish(write_rows(tmp_path / "rows.jsonl", rows), tmp_path / "site", PublishOptions(title="Sides"))
+    publish(write_rows(tmp_path / "rows.jsonl", rows), tmp_path / "site", title="Sides")
     (page,) = (tmp_path / "site" / "compare").glob("new-*--old-*.html")
     text = page.read_text(encoding="utf-8")
     assert "Cannot tell new from old: 0 points" in text  # new won 90 of 120, all shown first
@@ -98,7 +99,7 @@ def test_nobody_is_named_and_no_text_is_told_unless_asked(tmp_path: Path) -> Non
     ]
     source = write_rows(tmp_path / "rows.jsonl", rows)
     plain = publish(source, tmp_path / "plain")
-    told = publish(source, tmp_path / "told", PublishOptions(texts=True))
+    told = publish(source, tmp_path / "told", texts=True)
     for folder, texts in ((plain.folder, False), (told.folder, True)):
         content = b"".join(data for name, data in everything(folder).items() if not name.endswith(".parquet"))
         assert b"example.org" not in content
@@ -389,8 +390,8 @@ def test_a_source_that_changes_while_it_is_read_is_refused(
 
 def test_dimensions_have_a_board_each_and_rules_are_kept(tmp_path: Path) -> None:
     rows = [*({**row, "dimension": name} for name, n in (("clear", 120), ("correct/../x", 130)) for row in plain(n))]
-    rules = BoardRules(ties="half", anchor=("model 1", 1200.0), min_battles=5)
-    done = publish(write_rows(tmp_path / "rows.jsonl", rows), tmp_path / "site", PublishOptions(rules=rules))
+    rules: dict[str, Any] = {"ties": "half", "anchor": ("model 1", 1200.0), "min_battles": 5}
+    done = publish(write_rows(tmp_path / "rows.jsonl", rows), tmp_path / "site", **rules)
     assert [one.dimension for one in done.publication.boards] == ["clear", "correct/../x"]
     assert [one.board["model 1"].rating for one in done.publication.boards] == [1200.0, 1200.0]
     assert check(done.folder).problems == []

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 import tiltyard as ty
 from tiltyard.cli.main import make_app
-from tiltyard.publishing import PublishedFolder
+from tiltyard.verbs.publish import PublishedFolder
 
 TOLERANCE = 1e-6
 """Points; the page itself asks for 0.001."""

@@ -16,6 +16,7 @@ from tests.web.sites import small_site
 from typer.testing import CliRunner
 
 import tiltyard as ty
+from tiltyard import publish
 from tiltyard.arena import events as e
 from tiltyard.arena.events import Choice
 from tiltyard.arena.heads import new_key
@@ -24,7 +25,6 @@ from tiltyard.arena.store import Store
 from tiltyard.arena.store.witnessing import record_head, state_head
 from tiltyard.cli.main import make_app
 from tiltyard.errors import ArenaError, RunFolderError
-from tiltyard.publishing import PublishOptions, publish
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 
@@ -55,7 +55,7 @@ def test_an_arena_is_published_with_its_witness_and_every_battle_is_proved(
     arena: tuple[str, str], tmp_path: Path
 ) -> None:
     url, key = arena
-    done = publish(url, tmp_path / "site", PublishOptions(title="Test arena", texts=True))
+    done = publish(url, tmp_path / "site", title="Test arena", texts=True)
     assert {"witness.jsonl.gz", "head.json", "models.json"} <= set(everything(done.folder))
     found = command("verify", str(done.folder), "--key", key)
     assert found.exit_code == 0, found.output
@@ -65,7 +65,7 @@ def test_an_arena_is_published_with_its_witness_and_every_battle_is_proved(
     other = {**json.loads(rows[5]), "winner": "tie"}
     forged = tmp_path / "forged.jsonl"
     forged.write_text("\n".join([*rows[:5], json.dumps(other), *rows[6:]]) + "\n", encoding="utf-8")
-    anew = publish(forged, tmp_path / "anew", PublishOptions(title="Test arena"))
+    anew = publish(forged, tmp_path / "anew", title="Test arena")
     shutil.copy(done.folder / "witness.jsonl.gz", anew.folder)
     data = (anew.folder / "witness.jsonl.gz").read_bytes()
     (anew.folder / "witness.jsonl.gz").write_bytes(b"")
@@ -85,7 +85,7 @@ def test_an_arena_is_published_with_its_witness_and_every_battle_is_proved(
 
 def test_no_text_of_a_prompt_that_can_be_voted_on_is_published(arena: tuple[str, str], tmp_path: Path) -> None:
     url, _ = arena
-    blind = publish(url, tmp_path / "blind", PublishOptions(texts=True))
+    blind = publish(url, tmp_path / "blind", texts=True)
     names = ("Question *number* 0?", "An answer with")
     for name, data in everything(blind.folder).items():
         content = gzip.decompress(data) if name.endswith(".gz") else data
@@ -93,7 +93,7 @@ def test_no_text_of_a_prompt_that_can_be_voted_on_is_published(arena: tuple[str,
         assert name.endswith(".gz") or names[0].encode() not in content, name
     with small_site(url) as made:
         made.arena.append([e.SettingsChanged(policy=Policy(texts_public="always"))])
-    seen = publish(url, tmp_path / "seen", PublishOptions(texts=True))
+    seen = publish(url, tmp_path / "seen", texts=True)
     assert json.loads((seen.folder / "prompts.json").read_bytes())["p0"] == "Question *number* 0?"
     assert command("verify", str(seen.folder)).exit_code == 0
     changed(seen.folder, "prompts.json", lambda data: data.replace(b"Question *number* 0?", b"Which is *better*?"))
@@ -152,7 +152,7 @@ def test_an_arena_in_phase_one_is_not_published(tmp_path: Path) -> None:
 
 
 def test_a_run_and_a_placement_are_published_as_they_rate_themselves(tmp_path: Path) -> None:
-    run = publish(GOLDEN / "tournament" / "run", tmp_path / "run", PublishOptions(texts=True))
+    run = publish(GOLDEN / "tournament" / "run", tmp_path / "run", texts=True)
     assert run.publication.kind == "run"
     for one in run.publication.boards:
         stated = ty.EloReport.read(GOLDEN / "tournament" / "run" / "ratings" / f"{one.dimension}.json")

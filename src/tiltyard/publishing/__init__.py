@@ -7,7 +7,5 @@ or placement, and compares it.
 
 from tiltyard.arena.witness import Finding, KeptProof
 from tiltyard.publishing.checking import check_folder, check_run
-from tiltyard.publishing.publication import PublishOptions
-from tiltyard.publishing.sources import PublishedFolder, publish
 
-__all__ = ["Finding", "KeptProof", "PublishOptions", "PublishedFolder", "check_folder", "check_run", "publish"]
+__all__ = ["Finding", "KeptProof", "check_folder", "check_run"]

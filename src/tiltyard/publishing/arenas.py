@@ -24,7 +24,8 @@ from tiltyard.arena.witness import Witness, read_witness
 from tiltyard.battles.reading import read_battles
 from tiltyard.errors import ArenaError, MissingExtra
 from tiltyard.files import json_line
-from tiltyard.publishing.publication import BoardRules, PublishOptions, StaticSite, static_site
+from tiltyard.options import PublishOptions
+from tiltyard.publishing.publication import BoardRules, StaticSite, static_site
 
 WITNESS, HEAD, SALTS = "witness.jsonl.gz", "head.json", "prompt_salts.json"
 LIVE = (
@@ -54,7 +55,7 @@ def witness_site(
     Parameters:
         data: The file of the witness.
         lines: Its lines.
-        options: How it is published; of its rules those that an arena leaves to its operator.
+        options: How it is published.
         asked: Prompts: id, text, and with what its digest in the witness is salted; what was not voted on is left out.
         names: Names of models as people read them, by id: the operator's word, which no witness holds.
     """
@@ -66,9 +67,9 @@ def witness_site(
         raise ArenaError("the arena is in phase 1, which shows none of the new ratings. Publish from phase 2 on.")
     estimator = published_estimator(state.policy.intervals)
     rules = BoardRules(
-        ties=options.rules.ties,
-        anchor=options.rules.anchor,
-        min_battles=options.rules.min_battles,
+        ties=options.ties,
+        anchor=options.anchor,
+        min_battles=options.min_battles,
         cluster=estimator.cluster,
         anytime=estimator.anytime,
         only_connected=True,
@@ -85,7 +86,8 @@ def witness_site(
         read_battles(list(witness_rows(witness))),
         "arena",
         options.title or "Arena",
-        replace(options, rules=rules),
+        options,
+        rules,
         {name: text for name, (text, _) in kept.items()},
         about=[LIVE, *([] if is_blind(state) else [NOT_BLIND])],
         names={model.model: names[model.model] for model in state.catalog.models if model.model in names},

@@ -27,6 +27,7 @@ from tiltyard.boards.leaderboard import EloReport
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.files import write_arrays
 from tiltyard.judging.run_folder import read_object, require, versions
+from tiltyard.options import PublishOptions
 from tiltyard.pages.escaping import is_unseen, look_alikes
 from tiltyard.pages.figures import plural, points
 from tiltyard.placement import folder as placement
@@ -34,7 +35,7 @@ from tiltyard.publishing.arenas import SALTS, WITNESS, witness_site
 from tiltyard.publishing.fetching import bounded_lines
 from tiltyard.publishing.folder import MANIFEST, PublishedManifest, read_manifest, writer_hash
 from tiltyard.publishing.pages import BOARD_CARD
-from tiltyard.publishing.publication import LONGEST_WORDS, PublishOptions, StaticSite, static_site
+from tiltyard.publishing.publication import LONGEST_WORDS, StaticSite, static_site
 from tiltyard.publishing.site import NAMES, PARQUET, PROMPTS, site_files
 from tiltyard.reporting import write_report
 from tiltyard.tournament import remaking
@@ -213,7 +214,9 @@ def _again(folder: Path, files: set[str], manifest: PublishedManifest) -> Static
         url=manifest.url,
         pictures=BOARD_CARD in manifest.files,
         texts=manifest.texts,
-        rules=manifest.rules,
+        ties=manifest.rules.ties,
+        anchor=manifest.rules.anchor,
+        min_battles=manifest.rules.min_battles,
     )
     texts = msgspec.json.decode((folder / PROMPTS).read_bytes(), type=dict[str, str]) if PROMPTS in files else {}
     evidence = WITNESS if manifest.source == "arena" else "battles.jsonl"
@@ -232,6 +235,7 @@ def _again(folder: Path, files: set[str], manifest: PublishedManifest) -> Static
         manifest.source,
         manifest.title,
         options,
+        manifest.rules,
         texts,
         notes=manifest.notes,
         missing=manifest.missing,

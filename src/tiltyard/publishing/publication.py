@@ -20,7 +20,7 @@ from tiltyard.boards.estimator import RATING_MAX
 from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.selection import Selection
 from tiltyard.errors import BattleError, OptionError, RatingError
-from tiltyard.options import BothBad, Decider, Inconsistent, OnBad, Ties
+from tiltyard.options import BothBad, Inconsistent, PublishOptions, Ties
 from tiltyard.pages.escaping import is_unseen, look_alikes
 
 DIMENSION, PROMPT, VOTER = "dimension", "question_id", "voter"
@@ -213,35 +213,6 @@ class StaticSite:
         return self.names.get(model) or model
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PublishOptions:
-    """How something is published.
-
-    Parameters:
-        title: What the site is called; None: the name of the source.
-        url: Where the folder will be served, for pictures to share and the feed; empty: not known.
-        pictures: Whether pictures to share are drawn; None: where the address is known and Pillow is there.
-        texts: Whether texts of prompts are published, where the source allows it.
-        rules: How the battles are rated; None: the default, or what the source says.
-        format: The format of a battle file; `auto` recognises it by the header.
-        where: A DuckDB expression over the file's own columns; only rows that satisfy it are published.
-        default_source: Who decided where a row does not say: `human` or `llm-judge`.
-        on_bad: `error` stops at the first bad row, `skip` leaves bad rows out and counts them.
-        map: Columns under other names, ours first.
-    """
-
-    title: str | None = None
-    url: str = ""
-    pictures: bool | None = None
-    texts: bool = False
-    rules: BoardRules = field(default_factory=BoardRules)
-    format: str = "auto"
-    where: str | None = None
-    default_source: Decider | None = None
-    on_bad: OnBad = "error"
-    map: Mapping[str, str] | None = None
-
-
 def slug(name: str) -> str:
     """A file name for any name: its letters and digits, and eight digits of its hash, so that no two are the same."""
     words = SAFE.sub("-", name.lower()).strip("-")[:40].strip("-")
@@ -382,6 +353,7 @@ def static_site(
     kind: str,
     title: str,
     options: PublishOptions,
+    rules: BoardRules,
     texts: Mapping[str, str],
     *,
     about: Iterable[str] = (),
@@ -390,7 +362,7 @@ def static_site(
 ) -> StaticSite:
     """The publication of battles: what may be public of them, rated."""
     public, told = publishable(table, texts=options.texts, voters_are_keys=kind == "arena")
-    rules = msgspec.convert(msgspec.to_builtins(options.rules), BoardRules)  # 5 becomes 5.0, as it is read again
+    rules = msgspec.convert(msgspec.to_builtins(rules), BoardRules)  # 5 becomes 5.0, as it is read again
     newest = None
     if "timestamp" in public.columns:
         times = public.number_column("timestamp")

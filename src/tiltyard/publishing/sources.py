@@ -1,4 +1,4 @@
-"""What can be published: a file of battles, a run's or a placement's folder, an arena. `publish` does it."""
+"""What can be published: a file of battles, a run's or a placement's folder, an arena."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from tiltyard.battles.inputs import find_parts
 from tiltyard.battles.missing_verdicts import missing_verdicts
@@ -17,42 +15,12 @@ from tiltyard.boards.leaderboard import EloReport
 from tiltyard.decisions import is_run_folder, open_source
 from tiltyard.errors import RunFolderError, TiltyardError
 from tiltyard.judging.run_folder import read_object
-from tiltyard.publishing.publication import PublishOptions, StaticSite, notes_on, static_site
-from tiltyard.publishing.site import write_publication
+from tiltyard.options import PublishOptions, ReadingOptions
+from tiltyard.publishing.publication import BoardRules, StaticSite, notes_on, static_site
 
 SQLITE = b"SQLite format 3\0"
 SAME_RATING = 0.05
 """Points by which a rating differs if a reader of one decimal can see it."""
-
-
-class PublishedFolder(msgspec.Struct, frozen=True, eq=False):
-    """What `publish` wrote.
-
-    Parameters:
-        publication: What is in it.
-        folder: Where it is.
-        files: How many files it has.
-        fingerprint: The SHA-256 of its manifest: whoever keeps it notices any change.
-    """
-
-    publication: StaticSite
-    folder: Path
-    files: int
-    fingerprint: str
-
-
-def publish(source: str | Path, out: str | Path, options: PublishOptions | None = None) -> PublishedFolder:
-    """Write a static folder of a board, its models, comparisons and battles.
-
-    Parameters:
-        source: A file, folder or glob of battles, the folder of a run or placement, or an arena's database.
-        out: The folder to write; one that `publish` wrote before is replaced, any other that holds files is refused.
-        options: How it is published.
-    """
-    options = options or PublishOptions()
-    publication = open_publication(str(source), options)
-    files, fingerprint = write_publication(publication, Path(out))
-    return PublishedFolder(publication, Path(out), files, fingerprint)
 
 
 def open_publication(source: str, options: PublishOptions) -> StaticSite:
@@ -87,17 +55,18 @@ def _from_folder(folder: Path, options: PublishOptions) -> StaticSite:
     stated: dict[str | None, EloReport] = {}
     for path in [folder / "elo_ratings.json"] if kind == "placement" else sorted((folder / "ratings").glob("*.json")):
         stated[None if kind == "placement" else path.stem] = EloReport.read(path)
-    rules = msgspec.structs.replace(
-        options.rules,
+    rules = BoardRules(
+        ties=options.ties,
+        min_battles=options.min_battles,
         only_connected=True,
-        anchor=options.rules.anchor or next((_anchor(one) for one in stated.values() if _anchor(one)), None),
+        anchor=options.anchor or next((_anchor(one) for one in stated.values() if _anchor(one)), None),
         evaluated=next((one.model for one in stated.values() if one.model), None) if kind == "placement" else None,
     )
     texts = open_source(folder).prompt_texts() if options.texts else {}
     table = _read(str(folder))
     title = options.title or folder.resolve().name
     notes = notes_on(table)
-    made = static_site(table, kind, title, replace(options, rules=rules), texts, notes=notes, missing=_missing(folder))
+    made = static_site(table, kind, title, options, rules, texts, notes=notes, missing=_missing(folder))
     return replace(made, notes=(*_differences(made, stated), *notes))
 
 
@@ -130,16 +99,11 @@ def _differences(made: StaticSite, stated: Mapping[str | None, EloReport]) -> li
 
 
 def _from_battles(source: str, options: PublishOptions) -> StaticSite:
-    table = _read(
-        source,
-        format=options.format,
-        where=options.where,
-        default_source=options.default_source,
-        on_bad=options.on_bad,
-        map=options.map,
-    )
+    table = _read(source, **vars(options.part(ReadingOptions)))
+    names = ("ties", "anchor", "min_battles", "only_connected")
+    rules = BoardRules(**{name: getattr(options, name) for name in names})
     title = options.title or Path(source).name.split(".")[0] or "Battles"
-    return static_site(table, "battles", title, options, {}, notes=notes_on(table), missing=_missing(source))
+    return static_site(table, "battles", title, options, rules, {}, notes=notes_on(table), missing=_missing(source))
 
 
 def _read(source: str, **more: Any) -> BattleTable:
