@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from tiltyard.verbs.plan import plan
     from tiltyard.verbs.publish import publish
     from tiltyard.verbs.rate import rate
+    from tiltyard.verbs.verify import verify
 
 __version__ = "1.0.0.dev0"
 
@@ -86,6 +87,7 @@ __all__ = [
     "rate_by",
     "read_battles",
     "run_tournament",
+    "verify",
     "write_battles",
 ]
 
@@ -96,7 +98,7 @@ _HOMES = {
     "tiltyard.decisions": "Difference GateResult MetricsComparison MetricsGate RunComparison SamplePlan ScoreBoard",
     "tiltyard.errors": "TiltyardError",
     "tiltyard.reporting.tournaments": "run_tournament",
-    **{f"tiltyard.verbs.{verb}": verb for verb in ("compare", "gate", "plan", "publish", "rate")},
+    **{f"tiltyard.verbs.{verb}": verb for verb in ("compare", "gate", "plan", "publish", "rate", "verify")},
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 

@@ -845,6 +845,36 @@ class PublishOptions(VerbOptions, ReadingOptions):
     ] = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class VerifyOptions(VerbOptions):
+    """Options of `verify`: what a reader kept of what is checked, somewhere else."""
+
+    head: Annotated[
+        Sequence[str] | None,
+        _help("A head that was kept, or a file of heads.", metavar="HASH@N|@FILE", daily=True),
+    ] = None
+    key: Annotated[
+        Sequence[str] | None,
+        _help("Heads must be signed by this public key.", metavar="KEY|@FILE", daily=True),
+    ] = None
+    receipt: Annotated[
+        Sequence[str] | None,
+        _help("Your own vote: it must be there, and be your choice.", metavar="ID[=CHOICE]", daily=True),
+    ] = None
+    fingerprint: Annotated[
+        str | None,
+        _help(
+            "The fingerprint of a published folder that you kept: it must be the same.", metavar="SHA256", daily=True
+        ),
+    ] = None
+    besides: Annotated[
+        Sequence[str] | None,
+        _help(
+            "A file in the folder that is the host's, such as CNAME, or a folder of such.", metavar="PATH", daily=True
+        ),
+    ] = None
+
+
 @explains()
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(Options):

@@ -23,6 +23,7 @@ VERBS: dict[str, Callable[..., Any]] = {
     "gate": ty.gate,
     "plan": ty.plan,
     "publish": ty.publish,
+    "verify": ty.verify,
 }
 TODAY, LAST_WEEK = (str(ROOT / f"examples/versions/{name}.jsonl") for name in ("today", "last-week"))
 BIRDS = str(ROOT / "examples/birds.jsonl")
@@ -32,6 +33,7 @@ OUTPUT = {
     "gate": {"--format", "--markdown", "--junit", "--json", "--to", "--allow-unknown"},
     "plan": {"--format", "--out"},
     "publish": set(),
+    "verify": {"--format", "--ratings-only"},
 }
 FLAGS = {"battles": "--in", "differences": "--difference", "format": "--from"}
 IN_MEMORY = {"compare": {"texts"}, "gate": {"texts"}, "publish": {"pictures"}}
@@ -102,6 +104,10 @@ REFUSED: dict[str, tuple[str, tuple[Any, ...], dict[str, Any]]] = {
     "plan --people --judge gpt-5-mini": ("plan", (), {"people": True, "judge": "gpt-5-mini"}),
     f"plan --in {BIRDS} --top 2 --difference 5": ("plan", (), {"battles": BIRDS, "top": 2, "differences": [5]}),
     "plan SCORES --top 2": ("plan", ("*SCORES",), {"top": 2}),
+    "verify nowhere": ("verify", ("nowhere",), {}),
+    f"verify {BIRDS}": ("verify", (BIRDS,), {}),
+    "verify nowhere --fingerprint x": ("verify", ("nowhere",), {"fingerprint": "x"}),
+    f"verify {BIRDS} --besides CNAME": ("verify", (BIRDS,), {"besides": ["CNAME"]}),
     f"publish {BIRDS} site --url javascript:x": ("publish", (BIRDS, "site"), {"url": "javascript:x"}),
     f"publish {BIRDS} site --anchor nobody=1000": ("publish", (BIRDS, "site"), {"anchor": ("nobody", 1000.0)}),
 }

@@ -33,13 +33,17 @@ from tiltyard.arena.state import ArenaState
 from tiltyard.arena.units import HOUR, SECOND
 from tiltyard.arena.votes import CastVote, VoteColumns, VoteStanding, VoteTable, vote_table
 from tiltyard.errors import ArenaError, OptionError, TiltyardError
-from tiltyard.pages.escaping import look_alikes
+from tiltyard.files import json_text
+from tiltyard.pages.escaping import look_alikes, seen
 from tiltyard.pages.figures import day, plural
 
 T = TypeVar("T")
 
 FORMAT = 2
 """The version of the file."""
+
+SHOWN = 20
+"""Problems that are printed."""
 
 LAST_HOUR = 8_000_000
 """Somewhere in the year 2882: later hours are mistakes."""
@@ -107,6 +111,24 @@ class Finding(msgspec.Struct, kw_only=True):
         if self.problems:
             return f"does NOT agree: {plural(len(self.problems), 'problem')}"
         return f"agrees {self.agrees}: {self.agreement}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a check found, for programs."""
+        return {**self.values, "agrees": self.agrees, "conclusion": self.conclusion, "problems": self.problems}
+
+    def to_json(self) -> str:
+        """The same as JSON."""
+        return json_text(self.to_dict())
+
+    def render(self, format: str = "table") -> str:
+        """The finding as a text for people (`table`) or for programs (`json`)."""
+        if format == "json":
+            return self.to_json()
+        wrong = [f"WRONG: {problem}" for problem in self.problems[:SHOWN]]
+        wrong += [f"WRONG: {len(self.problems) - SHOWN:,} more"] if len(self.problems) > SHOWN else []
+        return "\n".join(map(seen, (*self.messages, *wrong, self.conclusion)))  # others wrote some
+
+    __str__ = render
 
 
 class RatedModel(msgspec.Struct, frozen=True, array_like=True):
