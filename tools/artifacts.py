@@ -30,10 +30,10 @@ from tiltyard.placement.sampling import Panel
 from tiltyard.publishing.folder import PublishedManifest
 from tiltyard.tournament.artifacts import EloResults, JudgePrompts, MatchLine, RunManifest
 from tiltyard.tournament.ratings import BaselineTable, EloLine, PairTally
-from tiltyard.tournament.rejudge import ChangedRun
 from tiltyard.tournament.rounds import RoundsFile
 from tiltyard.tournament.scoring import AnswerLine, DimensionScores, ScoreRow
 from tiltyard.validity.agreement import Estimate
+from tiltyard.verbs.rejudge import ChangedRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -371,9 +371,7 @@ def test_a_kill_while_files_are_replaced_is_mended_by_publishing_again(
 def test_a_source_that_changes_while_it_is_read_is_refused(
     plain_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tiltyard.publishing import sources
-
-    growing, real = tmp_path / "growing.jsonl", sources.read_battles
+    growing, real = tmp_path / "growing.jsonl", ty.read_battles
     growing.write_bytes(plain_file.read_bytes())
 
     def read(*arguments: Any, **more: Any) -> Any:
@@ -382,7 +380,7 @@ def test_a_source_that_changes_while_it_is_read_is_refused(
             file.write(plain_file.read_bytes().splitlines(keepends=True)[0])
         return found
 
-    monkeypatch.setattr(sources, "read_battles", read)
+    monkeypatch.setattr("tiltyard.verbs.publish.read_battles", read)
     with pytest.raises(TiltyardError, match="changed while it was read"):
         publish(growing, tmp_path / "site")
     assert not (tmp_path / "site").exists()

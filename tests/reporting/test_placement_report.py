@@ -19,7 +19,7 @@ from tests.browsers import Tab
 from tiltyard.errors import RunFolderError
 from tiltyard.files import write_json
 from tiltyard.pages.escaping import CONTROLS
-from tiltyard.reporting import read_placement, render_placement, write_report
+from tiltyard.reporting import read_placement, write_report
 from tiltyard.reporting.placement import MOST_ROUNDS, count_results, expected_score, surprising
 
 NEEDED = ("elo_ratings.json", "panel.json", "texts.jsonl", "verdicts.jsonl", "battles.jsonl", "calibration.jsonl")
@@ -304,7 +304,7 @@ def test_a_rebuild_is_byte_for_byte_the_same_wherever_the_folder_is(full: Path, 
     before = (full / "report.html").read_bytes()
     (copy / "report.html").unlink()
     assert write_report(copy) == copy / "report.html"
-    assert (copy / "report.html").read_bytes() == before == render_placement(read_placement(copy)).encode()
+    assert (copy / "report.html").read_bytes() == before
 
 
 @pytest.mark.parametrize("name", NEEDED)

@@ -23,6 +23,5 @@ def tournament(config: str, folder: str, grace_seconds: float) -> None:
     asking = asking_parts(setup, lambda line: None, budget_usd=None, max_batch=None)
     asking = replace(asking, settings=replace(asking.settings, adoption_grace_seconds=grace_seconds))
     judge = make_judge(setup, plan.judge_model, asking)
-    asyncio.run(
-        carry_out(plan, make_judging_plan(plan), judge, Path(folder), prices=asking.prices, finish=write_report)
-    )
+    asyncio.run(carry_out(plan, make_judging_plan(plan), judge, Path(folder), prices=asking.prices))
+    write_report(folder)

@@ -84,11 +84,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     asking = replace(asking_parts(setup, print, budget_usd=None, max_batch=None), now=lambda: NOON.timestamp())
     folder = root / "run"
     judge = make_judge(setup, plan.judge_model, asking)
-    asyncio.run(
-        carry_out(
-            plan, make_judging_plan(plan), judge, folder, prices=PriceTable.load(), now=ticking(), finish=write_report
-        )
-    )
+    asyncio.run(carry_out(plan, make_judging_plan(plan), judge, folder, prices=PriceTable.load(), now=ticking()))
+    write_report(folder)
     return folder
 
 

@@ -93,6 +93,10 @@ class FolderRatings(msgspec.Struct, frozen=True, eq=False):
     families: FamilyCheck | None = None
     """Leave-one-family-out coverage of the calibration; None where no family is known."""
 
+    def render(self, format: str = "table") -> str:
+        """The board as `table`, `json` (`elo_ratings.json`), `csv`, `md` or `latex`."""
+        return self.report.to_json() if format == "json" else self.board.render(format)
+
 
 def rate_folder(folder: Path, recipe: Recipe) -> FolderRatings:
     """The ratings of a placement, from its battles and verdicts alone.

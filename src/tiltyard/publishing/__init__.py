@@ -1,8 +1,7 @@
 """Publishing: battles in, a static folder out that any web server shows and anybody can check.
 
-`sources` opens what is published, `publication` says what may be public and rates it, `site` makes the files,
-`folder` writes them, `fetching` gets a folder from an address, and `checking` makes a folder again, also that of a run
-or placement, and compares it.
+`publication` says what may be public and rates it, `site` makes the files, `folder` writes them, `fetching` gets a
+folder from an address, and `checking` makes a folder again, also that of a run or placement, and compares it.
 """
 
 from tiltyard.arena.witness import Finding, KeptProof

@@ -68,13 +68,7 @@ FAILURES = (TiltyardError, ValueError, TypeError, AttributeError, LookupError, A
 
 
 def check_folder(folder: Path, besides: Collection[str] = (), kept: KeptProof | None = None) -> Finding:
-    """Publish a folder again from its battles or its witness, and compare every file of it.
-
-    Parameters:
-        folder: A folder that `publish` wrote.
-        besides: Files in it, or folders, that the reader knows to be others', such as `CNAME`.
-        kept: What the reader kept of it.
-    """
+    """Publish a folder again from its battles or its witness, and compare every file of it but those `besides`."""
     kept = kept or KeptProof()
     files, _ = files_of(folder)
     if MANIFEST not in files:
@@ -178,13 +172,7 @@ def _agreement(result: Finding, manifest: PublishedManifest, site: StaticSite, k
 
 
 def strangers(folder: Path, made: Collection[str], besides: Collection[str]) -> Iterator[str]:
-    """What is in a folder and does not belong there, a line each.
-
-    Parameters:
-        folder: The folder.
-        made: The files that belong there.
-        besides: Files and folders that the reader knows to be others'.
-    """
+    """What is in a folder, neither `made` nor `besides`, which the reader knows to be others', a line each."""
     files, others = files_of(folder)
     for name in sorted({*files, *others} - {*made} | others.keys()):
         if not any(f"{name}/".startswith(f"{one.rstrip('/')}/") for one in besides):
@@ -347,12 +335,7 @@ def _board_problems(file: str, published: bytes, content: bytes, *, exact: bool)
 
 
 def check_run(folder: Path, besides: Collection[str] = ()) -> Finding:
-    """Make the folder of a run or placement again from its verdicts, and compare every file of it.
-
-    Parameters:
-        folder: A folder that `run` or `place` wrote.
-        besides: Files in it, or folders, that the reader knows to be others'.
-    """
+    """Make the folder of a run or placement again from its verdicts, and compare every file but those `besides`."""
     result, (files, others) = Finding(), files_of(folder)
     manifest = read_object(require(folder / "manifest.json", folder))
     theirs, ours = (str(dict(one).get("tiltyard")) for one in (manifest.get("versions") or {}, versions()))

@@ -6,22 +6,12 @@ from pathlib import Path
 
 from tiltyard.files import write_text
 from tiltyard.judging.run_folder import read_object, require
-from tiltyard.reporting.page import render_run, render_site
-from tiltyard.reporting.placement import Placement, read_placement, render_placement, render_placement_site
-from tiltyard.reporting.run import Run, read_run
-from tiltyard.reporting.site_map import MAIN, ONE_PAGE
+from tiltyard.reporting.page import report_files, run_values
+from tiltyard.reporting.placement import placement_values, read_placement
+from tiltyard.reporting.run import read_run
+from tiltyard.reporting.site_map import MAIN, ONE_PAGE, SiteMap
 
-__all__ = [
-    "Placement",
-    "Run",
-    "read_placement",
-    "read_run",
-    "render_placement",
-    "render_placement_site",
-    "render_run",
-    "render_site",
-    "write_report",
-]
+__all__ = ["read_placement", "read_run", "write_report"]
 
 
 def write_report(folder: str | Path, *, one_page: int = ONE_PAGE) -> Path:
@@ -37,11 +27,13 @@ def write_report(folder: str | Path, *, one_page: int = ONE_PAGE) -> Path:
     folder = Path(folder)
     manifest = read_object(require(folder / "manifest.json", folder))
     if manifest.get("kind") == "placement":
-        pages = render_placement_site(read_placement(folder), one_page)
+        placed = read_placement(folder)
+        template, run, values = "reporting/placement.html", placed.run, placement_values(placed)
     else:
-        pages = render_site(read_run(folder), one_page)
+        run = read_run(folder)
+        template, values = "reporting/run.html", run_values(run)
     written = set()
-    for name, page in pages:
+    for name, page in report_files(template, SiteMap(run, one_page), **values):
         write_text(folder / name, page)
         written.add(folder / name)
     for pattern in ("pair-*.html", "prompts-*.html"):

@@ -15,7 +15,7 @@ from tiltyard.pages.html import package_text, page
 from tiltyard.reporting import front, scores, sections
 from tiltyard.reporting.run import Run
 from tiltyard.reporting.sections import disagreements
-from tiltyard.reporting.site_map import MAIN, ONE_PAGE, Here, SiteMap
+from tiltyard.reporting.site_map import MAIN, Here, SiteMap
 from tiltyard.tournament import ratings
 from tiltyard.tournament.artifacts import JUDGE_PROMPTS
 from tiltyard.tournament.rounds import ROUNDS_FILE
@@ -24,26 +24,8 @@ from tiltyard.validity.misfit import fit_sentences, fit_verdict
 OUTCOMES = ("decisive", "tie", "inconsistent", "failed")
 
 
-def render_run(run: Run) -> str:
-    """The text of `report.html`. For a run of more than `ONE_PAGE` judgments it links to the files of `render_site`.
-
-    Parameters:
-        run: A run, read from its folder.
-    """
-    return report_page("reporting/run.html", Here(SiteMap(run)), **_values(run))
-
-
-def render_site(run: Run, one_page: int = ONE_PAGE) -> Iterator[tuple[str, str]]:
-    """Every file of a report, by its path in the run folder; `report.html` comes last, so that its links always work.
-
-    Parameters:
-        run: A run, read from its folder.
-        one_page: Up to how many judgments the report is one page; above, it has files beside it.
-    """
-    return report_files("reporting/run.html", SiteMap(run, one_page), **_values(run))
-
-
-def _values(run: Run) -> dict[str, Any]:
+def run_values(run: Run) -> dict[str, Any]:
+    """What the pages of a run show."""
     missing = read_missing(run.folder)
     by_dimension = {one.name: missing.only(dimensions={one.name}) for one in run.dimensions}
     wrong = disagreements(run)

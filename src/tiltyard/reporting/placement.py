@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -26,7 +26,7 @@ from tiltyard.placement.sampling import Panel
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.quantiles import normal_quantile
 from tiltyard.reporting.front import weak_points
-from tiltyard.reporting.page import own_file, report_files, report_page
+from tiltyard.reporting.page import own_file
 from tiltyard.reporting.run import (
     Dimension,
     JudgedBattle,
@@ -47,7 +47,7 @@ from tiltyard.reporting.sections import (
     share_interval,
     source_address,
 )
-from tiltyard.reporting.site_map import ONE_PAGE, Here, SiteMap
+from tiltyard.reporting.site_map import Here
 
 PLACE = "tiltyard place"
 """The command that writes such a folder."""
@@ -351,26 +351,8 @@ Group = tuple[str, str, float | None, Results, Behaviour]
 """The battles with an opponent or in a language: its name, its address, its rating, and what is counted."""
 
 
-def render_placement(placed: Placement) -> str:
-    """The text of `report.html`; above `ONE_PAGE` judged battles it links to the files of `render_placement_site`.
-
-    Parameters:
-        placed: The placement.
-    """
-    return report_page("reporting/placement.html", Here(SiteMap(placed.run)), **_values(placed))
-
-
-def render_placement_site(placed: Placement, one_page: int = ONE_PAGE) -> Iterator[tuple[str, str]]:
-    """Every file of a placement's report, by its path in the run folder; `report.html` comes last.
-
-    Parameters:
-        placed: The placement.
-        one_page: Up to how many judgments the report is one page; above, it has files beside it.
-    """
-    return report_files("reporting/placement.html", SiteMap(placed.run, one_page), **_values(placed))
-
-
-def _values(placed: Placement) -> dict[str, Any]:
+def placement_values(placed: Placement) -> dict[str, Any]:
+    """What the pages of a placement show."""
     board, wrong, told = placed.board, disagreements(placed), placed.manifest.calibration
     return {
         "title": f"{placed.model} among human battles: {placed.manifest.arena.name}",
