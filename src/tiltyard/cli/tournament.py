@@ -64,7 +64,8 @@ def run_command(
             say(str(answer))
         return
     say(str(answer))
-    note(f"run folder: {answer.folder}; report: {answer.report}")
+    for line in (*answer.notes(), f"run folder: {answer.folder}; report: {answer.report}"):
+        note(line)
     send(to, lambda: figures_of_boards(answer.boards))
     if not answer.passed:
         raise typer.Exit(THE_ANSWER_IS_NO)
@@ -105,7 +106,10 @@ def generate_command(
             confirm=partial(confirm, yes=yes),
             progress=progress,
         )
-    say(str(answer))
+    if answer.entrants:
+        say(str(answer))
+    for line in answer.notes():
+        note(line)
     answer.check()
 
 

@@ -71,6 +71,7 @@ from tiltyard.tournament.summary import (
     passes,
     score_text,
     summary_table,
+    usage_lines,
     verdict_lines,
 )
 from tiltyard.types import Comparable
@@ -108,6 +109,11 @@ class RunResult(Comparable, msgspec.Struct, frozen=True, eq=False):
     def passed(self) -> bool:
         """Whether a pilot says GO; True for a headline run."""
         return passes(self.checks)
+
+    def notes(self) -> list[str]:
+        """Whether one order only was judged, and what was asked and its cost."""
+        one_order = f"{self.judged.judge_model} saw one order only: its position bias is in these numbers"
+        return [*([] if self.judged.both_orders else [one_order]), *usage_lines(self.judged)]
 
     def __str__(self) -> str:
         lines = []

@@ -36,6 +36,10 @@ class GeneratedAnswers:
     errors: Mapping[str, TiltyardError]
     """Why others could not be asked to the end."""
 
+    def notes(self) -> list[str]:
+        """Why prompts failed, the first of each entrant."""
+        return [f"  {name}: {why}" for one in self.entrants for name, why in list(one.failed.items())[:MOST_NAMED]]
+
     def check(self) -> None:
         """Raise a `ModelError` if an answer is missing, which says what to do."""
         if self.errors:
@@ -101,9 +105,6 @@ async def fill_answers(setup: Setup, chosen: Sequence[Entrant], options: Generat
         except (ModelError, OptionError, MissingExtra) as error:
             errors[entrant.entrant_id] = error
             options.note(f"{entrant.entrant_id}: {error}")
-    for one in made:
-        for prompt_id, why in list(one.failed.items())[:MOST_NAMED]:
-            options.note(f"  {prompt_id}: {why}")
     return GeneratedAnswers(setup.responses_dir, made, errors)
 
 

@@ -22,7 +22,7 @@ from tiltyard.tournament.plan import RunPlan, make_plan
 from tiltyard.tournament.rounds import calls_of_budget, make_forecast, round_line
 from tiltyard.tournament.run import RunResult, asking_parts, carry_out, make_judge, make_judging_plan, run_folder
 from tiltyard.tournament.scoring import check_people
-from tiltyard.tournament.summary import board_text, usage_lines
+from tiltyard.tournament.summary import board_text
 from tiltyard.verbs.asking import AskingQuote, judging_quote, to_end
 
 
@@ -85,10 +85,6 @@ def run(config: str | Path, options: TournamentOptions) -> RunResult | Any:
         )
     )
     write_report(folder)
-    if not finished.judged.both_orders:
-        options.note(f"{finished.judged.judge_model} saw one order only: its position bias is in these numbers")
-    for line in usage_lines(finished.judged):
-        options.note(line)
     return finished
 
 
