@@ -22,7 +22,9 @@ app = App(
     help="A judge against people, a run judged again by another judge, and the journal of its batches.",
 )
 
-GO_ON = "the same command continues where it stopped."
+
+def _go_on(folder: Path | None) -> str | None:
+    return None if folder is None else "the same command continues where it stopped."
 
 
 @app.command("check")
@@ -47,7 +49,7 @@ def check_command(
     from tiltyard.verbs.judge_check import judge_check
 
     agreed = partial(confirm, yes=yes)
-    with ProgressView(lambda _: GO_ON) as progress:
+    with ProgressView(_go_on) as progress:
         answer = judge_check(pairs, judge_model=judge_model, **given, notify=note, confirm=agreed, progress=progress)
     say(answer.render(format).rstrip())
 
@@ -65,7 +67,7 @@ def rejudge_command(
     from tiltyard.verbs.rejudge import rejudge
 
     agreed = partial(confirm, yes=yes)
-    with ProgressView(lambda _: GO_ON) as progress:
+    with ProgressView(_go_on) as progress:
         answer = rejudge(folder, judge_model=judge_model, **given, notify=note, confirm=agreed, progress=progress)
     say(str(answer))
     note(f"new run folder: {answer.folder}; changes.json says what changed")

@@ -84,6 +84,8 @@ def _check(
     """Say the price, judge and compare."""
     judging_quote(judge, labelled_plan(labelled, rubric), asking.prices).agree(judge.name, options)
 
+    options.progress.begin(options.cache_dir)
+
     async def check() -> JudgeCheck:
         async with aclosing(judge):
             return await check_judge(

@@ -82,6 +82,7 @@ def rejudge(folder: str | Path, options: RejudgeOptions) -> RejudgedRun:
     other = make_judge(setup, name, asking)
     judging_quote(other, judging_plan, asking.prices).agree(other.name, options)
     out.mkdir(parents=True, exist_ok=True)
+    options.progress.begin(out)
     judged = to_end(_judge(judging_plan, other, options))
     cases = judging_plan.cases
     columns = {case.prompt.prompt_id: prompt_columns(case.prompt) for rows in cases.values() for case in rows}
