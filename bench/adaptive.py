@@ -7,23 +7,17 @@ the battles of equals are ties. The demo's recorded verdicts are replayed in man
 
 from __future__ import annotations
 
+import asyncio
 import math
-import sys
-from dataclasses import asdict, dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from bench.jobs import job
-from bench.measure import ROOT, Task, in_worker
-from bench.report import Row
+from bench.measure import ROOT, Row
 from tiltyard.judging.adaptive import AdaptiveRounds, Design, ImaginedWorld, RoundGoal, RoundSettings, estimate, play
 from tiltyard.ratings.quantiles import t_quantile
 from tiltyard.ratings.ranks import bonferroni_cuts
-
-if TYPE_CHECKING:
-    from bench.rows import Plan
 
 TIES = 0.15
 WORLDS: dict[str, dict[str, Any]] = {
@@ -37,41 +31,43 @@ WORLDS: dict[str, dict[str, Any]] = {
 GOALS = ("top", "order", "width:100", "budget:4000")
 
 
-@dataclass(frozen=True)
-class Played:
-    """Means over tournaments.
+def adaptive(row: Row) -> None:
+    """What adaptive rounds save, and whether what they decide is true."""
+    size = {"tournaments": row.size(200, 4), "large": row.size(60, 1), "replays": row.size(200, 5)}
+    row.title = f"{size['tournaments']} tournaments of each world and goal, {size['large']} of 20 × 500"
+    found = row.ours("simulation", "tiltyard", simulate, **size) or {"worlds": {}, "demo": {}}
+    slack = row.size(0, 30) / 100
+    for name, shares in found["worlds"].items():
+        text = (
+            f"{name}: {100 * shares['saved']:.1f} % saved in {shares['rounds']:.1f} rounds; best kept "
+            f"{100 * shares['best_kept']:.1f} %; false {100 * shares['false']:.1f} % (everything judged "
+            f"{100 * shares['full_false']:.1f} %); settled {100 * shares['settled']:.0f} %; {shares['separated']:.1f} "
+            f"pairs told apart, everything judged {shares['full']:.1f}, {100 * shares['shared']:.1f} % of these; "
+            f"intervals {100 * shares['covered']:.1f} %"
+        )
+        row.check(text, shares["false"] <= 0.05 + slack and shares["covered"] >= 0.94 - slack)
+        if "equal" not in name and name.endswith("top"):
+            row.goal(f"{name}: 70 % saved, best kept in 98 %", shares["saved"] >= 0.7 and shares["best_kept"] >= 0.98)
+        if "equal" not in name and name.endswith("order"):
+            row.goal(f"{name}: 50 % saved, 95 % of the pairs", shares["saved"] >= 0.5 and shares["shared"] >= 0.95)
+    for name, shares in found["demo"].items():
+        row.check(
+            f"{name}: {100 * shares['saved']:.1f} % saved; best kept {100 * shares['best_kept']:.1f} %; settled "
+            f"{100 * shares['settled']:.0f} %; {shares['separated']:.1f} pairs told apart, everything judged "
+            f"{shares['full']}",
+            shares["best_kept"] >= 0.95 - slack,
+        )
 
-    `best_kept`: every entrant that is as good as the best is among the contenders. `false`: some order that matters to
-    the goal is wrong (for `top` such an entrant is out). `separated` and `full` are pairs told apart by the rounds and
-    by judging everything; `shared` is the part of the latter that the rounds tell apart too. `covered`: printed
-    intervals that hold the truth.
-    """
 
-    saved: float
-    rounds: float
-    settled: float
-    best_kept: float
-    false: float
-    covered: float
-    separated: float
-    full: float
-    shared: float
-    full_false: float
-
-
-@job
-def adaptive(tournaments: int, large: int, replays: int) -> Task:
+def simulate(tournaments: int, large: int, replays: int) -> dict[str, Any]:
     """Every world and goal, and the replayed demo."""
-
-    def measure() -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for name, world in WORLDS.items():
+    found: dict[str, Any] = {}
+    for name, world in WORLDS.items():
+        for goal in GOALS if world["entrants"] == 12 else GOALS[:2]:
             times = large if world["entrants"] > 12 else tournaments
-            for goal in GOALS if world["entrants"] == 12 else GOALS[:2]:
-                found[f"{name}, until {goal}"] = asdict(played(goal, times, **world))
-        return {"worlds": found, "demo": replayed(replays)}
-
-    return Task(measure, repeats=1)
+            every = [played(goal, seed, **world) for seed in range(times)]
+            found[f"{name}, until {goal}"] = {key: float(np.mean([one[key] for one in every])) for key in every[0]}
+    return {"worlds": found, "demo": replayed(replays)}
 
 
 def whole_design(entrants: int, prompts: int, seed: int) -> Design:
@@ -82,14 +78,14 @@ def whole_design(entrants: int, prompts: int, seed: int) -> Design:
     return Design.of(first, second, prompt, n_entrants=entrants, n_prompts=prompts, seed=seed)
 
 
-def played(goal: str, times: int, *, entrants: int, prompts: int, spread: float) -> Played:
-    """What adaptive rounds do in tournaments of one world."""
-    rows = [_tournament(goal, entrants, prompts, spread, seed) for seed in range(times)]
-    return Played(*map(float, np.mean([list(asdict(row).values()) for row in rows], axis=0)))
+def played(goal: str, seed: int, *, entrants: int, prompts: int, spread: float) -> dict[str, float]:
+    """What adaptive rounds do in one tournament.
 
-
-def _tournament(goal: str, entrants: int, prompts: int, spread: float, seed: int) -> Played:
-    sys.path.insert(0, str(ROOT / "tests"))
+    `best_kept`: every entrant that is as good as the best is among the contenders. `false`: some order that matters to
+    the goal is wrong (for `top` such an entrant is out). `separated` and `full` are pairs told apart by the rounds and
+    by judging everything; `shared` is the part of the latter that the rounds tell apart too. `covered`: printed
+    intervals that hold the truth.
+    """
     from oracles.simulation import population_strengths
 
     design = whole_design(entrants, prompts, seed)
@@ -101,23 +97,27 @@ def _tournament(goal: str, entrants: int, prompts: int, spread: float, seed: int
     everything = np.arange(len(design))
     full = estimate(design, everything, outcomes(everything), np.full(len(design), np.nan))
     assert full is not None
-    gap = full.strength[:, None] - full.strength[None, :]
-    apart = gap > bonferroni_cuts(full.degrees, 0.95) * np.sqrt(full.variance)
+    apart = told_apart(full)
     above = rounds.decision.above
     not_better = strength[:, None] <= strength[None, :]
     kept = set(np.flatnonzero(strength == strength.max()).tolist()) <= set(rounds.contenders)
-    return Played(
-        saved=1.0 - float(rounds.judged.mean()),
-        rounds=len(rounds.records),
-        settled=rounds.settled,
-        best_kept=kept,
-        false=not kept if goal == "top" else bool((above & not_better).any()),
-        covered=_covered(rounds, truth - truth.mean()),
-        separated=float(above.sum()),
-        full=float(apart.sum()),
-        shared=float((above & apart).sum() / max(apart.sum(), 1)),
-        full_false=bool((apart & not_better).any()),
-    )
+    return {
+        "saved": 1.0 - float(rounds.judged.mean()),
+        "rounds": len(rounds.records),
+        "settled": rounds.settled,
+        "best_kept": kept,
+        "false": not kept if goal == "top" else bool((above & not_better).any()),
+        "covered": _covered(rounds, truth - truth.mean()),
+        "separated": float(above.sum()),
+        "full": float(apart.sum()),
+        "shared": float((above & apart).sum() / max(apart.sum(), 1)),
+        "full_false": bool((apart & not_better).any()),
+    }
+
+
+def told_apart(fit: Any) -> np.ndarray[Any, Any]:
+    gap = fit.strength[:, None] - fit.strength[None, :]
+    return gap > bonferroni_cuts(fit.degrees, 0.95) * np.sqrt(fit.variance)
 
 
 def _covered(rounds: AdaptiveRounds, truth: np.ndarray[Any, Any]) -> float:
@@ -136,35 +136,22 @@ def replayed(times: int) -> dict[str, Any]:
         assert full is not None
         best = int(np.argmax(full.strength))
         for goal in ("top", "order"):
-            saved, kept, settled, told = [], [], [], []
+            every = []
             for seed in range(times):
-                order = Design.of(
-                    design.first,
-                    design.second,
-                    design.prompt,
-                    n_entrants=design.n_entrants,
-                    n_prompts=design.n_prompts,
-                    seed=seed,
-                )
+                sizes = {"n_entrants": design.n_entrants, "n_prompts": design.n_prompts}
+                order = Design.of(design.first, design.second, design.prompt, **sizes, seed=seed)
                 rounds = AdaptiveRounds(order, RoundSettings(goal=RoundGoal(goal), seed=seed))
                 while len(cases := rounds.next_cases()):
                     rounds.take(cases, outcome[cases], score[cases])
-                saved.append(1.0 - float(rounds.judged.mean()))
-                kept.append(best in rounds.contenders)
-                settled.append(rounds.settled)
-                told.append(int(rounds.decision.above.sum()))
-            figures = {"saved": saved, "best_kept": kept, "settled": settled, "separated": told}
-            found[f"demo, {dimension}, until {goal}"] = {key: float(np.mean(value)) for key, value in figures.items()}
-            gap = full.strength[:, None] - full.strength[None, :]
-            apart = gap > bonferroni_cuts(full.degrees, 0.95) * np.sqrt(full.variance)
-            found[f"demo, {dimension}, until {goal}"]["full"] = int(apart.sum())
+                saved, apart = 1.0 - float(rounds.judged.mean()), rounds.decision.above.sum()
+                every.append((saved, best in rounds.contenders, rounds.settled, apart))
+            means = zip(("saved", "best_kept", "settled", "separated"), np.mean(every, axis=0).tolist(), strict=True)
+            found[f"demo, {dimension}, until {goal}"] = {**dict(means), "full": int(told_apart(full).sum())}
     return found
 
 
 def _demo() -> dict[str, tuple[Design, Any, Any]]:
     """The demo's tournament as designs with the outcome of every case."""
-    import asyncio
-
     from tiltyard.judging.judge import judge
     from tiltyard.options import RunOptions
     from tiltyard.tournament.config import load_setup
@@ -182,32 +169,3 @@ def _demo() -> dict[str, tuple[Design, Any, Any]]:
         name: (state.rounds.design, *outcomes_of(judged.judgments[name], len(state.rounds.design)))
         for name, state in states.items()
     }
-
-
-def adaptive_rounds(plan: Plan) -> Row:
-    """What adaptive rounds save, and whether what they decide is true."""
-    size = {"tournaments": plan.size(200, 4), "large": plan.size(60, 1), "replays": plan.size(200, 5)}
-    row = Row("adaptive", f"{size['tournaments']} tournaments of each world and goal, {size['large']} of 20 × 500")
-    found = row.add("simulation", "tiltyard", in_worker("adaptive", size), ours=True) or {}
-    slack = plan.size(0, 30) / 100
-    for name, shares in (found.get("worlds") or {}).items():
-        text = (
-            f"{name}: {100 * shares['saved']:.1f} % saved in {shares['rounds']:.1f} rounds; best kept "
-            f"{100 * shares['best_kept']:.1f} %; false {100 * shares['false']:.1f} % (everything judged "
-            f"{100 * shares['full_false']:.1f} %); settled {100 * shares['settled']:.0f} %; {shares['separated']:.1f} "
-            f"pairs told apart, everything judged {shares['full']:.1f}, {100 * shares['shared']:.1f} % of these; "
-            f"intervals {100 * shares['covered']:.1f} %"
-        )
-        row.check(text, shares["false"] <= 0.05 + slack and shares["covered"] >= 0.94 - slack)
-        if "equal" not in name and name.endswith("top"):
-            row.goal(f"{name}: 70 % saved, best kept in 98 %", shares["saved"] >= 0.7 and shares["best_kept"] >= 0.98)
-        if "equal" not in name and name.endswith("order"):
-            row.goal(f"{name}: 50 % saved, 95 % of the pairs", shares["saved"] >= 0.5 and shares["shared"] >= 0.95)
-    for name, shares in (found.get("demo") or {}).items():
-        row.check(
-            f"{name}: {100 * shares['saved']:.1f} % saved; best kept {100 * shares['best_kept']:.1f} %; settled "
-            f"{100 * shares['settled']:.0f} %; {shares['separated']:.1f} pairs told apart, everything judged "
-            f"{shares['full']}",
-            shares["best_kept"] >= 0.95 - slack,
-        )
-    return row

@@ -7,13 +7,14 @@ the seed. Files are written by DuckDB from numpy chunks, so memory use does not 
 
 from __future__ import annotations
 
-import argparse
 import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from bench.measure import in_child
 
 SEED = 20_250_101
 SPREAD = 0.8
@@ -92,9 +93,9 @@ class World:
         return np.where(draw < up, 0, np.where(draw < up + down, 1, 2)).astype(np.int8)
 
 
-def battles(n: int, n_models: int, seed: int = SEED) -> Battles:
+def battles(n: int, n_models: int) -> Battles:
     """`n` battles of `n_models` models, in memory."""
-    rng = np.random.default_rng([seed, n, n_models])
+    rng = np.random.default_rng([SEED, n, n_models])
     world = World.of(n_models, rng)
     parts = [chunk(world, min(CHUNK, n - start), n, rng) for start in range(0, n, CHUNK)]
     a, b, result, prompt = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -109,16 +110,16 @@ def chunk(world: World, size: int, n: int, rng: np.random.Generator) -> tuple[np
     return a, b, result, prompt
 
 
-def decisive(n: int, n_models: int, seed: int = SEED) -> Battles:
+def decisive(n: int, n_models: int) -> Battles:
     """`n` battles without ties, for permutation Elo."""
-    every = battles(int(n * 1.3), n_models, seed)
+    every = battles(int(n * 1.3), n_models)
     keep = np.flatnonzero(every.result != 2)[:n]
     return Battles(every.names, every.truth, every.a[keep], every.b[keep], every.result[keep], every.prompt[keep])
 
 
-def styled(n: int, n_models: int, seed: int = SEED) -> tuple[Battles, dict[str, np.ndarray]]:
+def styled(n: int, n_models: int) -> tuple[Battles, dict[str, np.ndarray]]:
     """Battles in which style sways the voter: codes, and for each control the two sides' values."""
-    rng = np.random.default_rng([seed, n, n_models, 4])
+    rng = np.random.default_rng([SEED, n, n_models, 4])
     world = World.of(n_models, rng)
     a, b = world.pairs(n, rng)
     delta = world.truth[a] - world.truth[b]
@@ -137,9 +138,9 @@ def style_difference(side_a: np.ndarray, side_b: np.ndarray) -> np.ndarray:
     return share / share.std()
 
 
-def pair_counts(n_models: int, n_pairs: int, seed: int = SEED) -> dict[str, np.ndarray]:
+def pair_counts(n_models: int, n_pairs: int) -> dict[str, np.ndarray]:
     """Counts of exactly `n_pairs` distinct pairs of many models: first, second, (won, lost, tied), truth."""
-    rng = np.random.default_rng([seed, n_models, n_pairs])
+    rng = np.random.default_rng([SEED, n_models, n_pairs])
     world = World.of(n_models, rng)
     keys = np.zeros(0, dtype=np.int64)
     while len(keys) < n_pairs:
@@ -154,9 +155,41 @@ def pair_counts(n_models: int, n_pairs: int, seed: int = SEED) -> dict[str, np.n
     return {"first": first, "second": second, "counts": counts, "truth": world.truth}
 
 
-def file_of(folder: Path, kind: str, n: int, n_models: int) -> Path:
-    """Where a battle file of this size is, or will be, stored."""
-    return folder / f"battles-{n}-{n_models}.{kind}"
+# --- Files -----------------------------------------------------------------------------------------------------------
+
+ROWS = """
+    SELECT left_name.name AS model_a, right_name.name AS model_b,
+        ['model_a', 'model_b', 'tie'][result + 1] AS winner, 'human' AS source, md5('prompt ' || prompt) AS question_id,
+        {voter}NULL AS judge_model, 1735689600 + 7::BIGINT * id + prompt % 7 AS timestamp,
+        ['en', 'en', 'zh', 'de', 'ru', 'ja'][prompt % 6 + 1] AS language,
+        ['writing', 'coding', 'maths'][prompt % 3 + 1] AS category
+    FROM codes JOIN names AS left_name ON left_name.rowid = a JOIN names AS right_name ON right_name.rowid = b
+"""
+VOTER = "'v' || lpad((hash(id) % 40000)::VARCHAR, 6, '0') AS voter, "
+"""40,000 people."""
+SMALL = {"memory_limit": "500MB", "threads": "1"}
+
+
+def battle_file(folder: Path, kind: str, n: int, n_models: int, *, voters: bool = False) -> Path:
+    """The battles of `battles(n, n_models)` as JSON Lines or Parquet, generated first if the file does not exist."""
+    path = folder / f"battles-{n}-{n_models}{'-voters' * voters}.{kind}"
+    return generated(path, write_battles, path=path, n=n, n_models=n_models, voters=voters)
+
+
+def score_file(folder: Path, n: int, percent: int) -> Path:
+    """One model's answers to `n` prompts as JSON Lines, about `percent` of them right; its mean is the truth."""
+    path = folder / f"scores-{n}-{percent}.jsonl"
+    return generated(path, write_scores, path=path, n=n, percent=percent)
+
+
+def generated(path: Path, write: Any, /, **options: Any) -> Path:
+    """A path that a function writes, in a process of its own, unless it exists."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        problem = in_child(write, **options).problem
+        if problem:
+            raise RuntimeError(f"{path} could not be written: {problem}")
+    return path
 
 
 def truth_of(path: Path) -> Path:
@@ -164,16 +197,14 @@ def truth_of(path: Path) -> Path:
     return path.with_suffix(".truth.json")
 
 
-def write_file(path: Path, n: int, n_models: int, seed: int = SEED) -> None:
-    """The battles of `battles(n, n_models)` as a JSON Lines or Parquet file, chunk by chunk."""
+def write_battles(path: str, n: int, n_models: int, voters: bool) -> None:
     import duckdb
 
-    rng = np.random.default_rng([seed, n, n_models])
-    world = World.of(n_models, rng)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    store, unfinished = path.with_suffix(".duckdb"), path.with_suffix(".unfinished")
+    to, rng = Path(path), np.random.default_rng([SEED, n, n_models])
+    world, names = World.of(n_models, rng), names_of(n_models).tolist()
+    store, unfinished = to.with_suffix(".duckdb"), to.with_suffix(".unfinished")
     store.unlink(missing_ok=True)
-    with duckdb.connect(str(store), config={"memory_limit": "500MB", "threads": "1"}) as connection:
+    with duckdb.connect(str(store), config=SMALL) as connection:
         connection.execute("CREATE TABLE codes (id INT, a INT, b INT, result TINYINT, prompt INT)")
         for start in range(0, n, CHUNK):
             columns: dict[str, Any] = dict(
@@ -182,57 +213,21 @@ def write_file(path: Path, n: int, n_models: int, seed: int = SEED) -> None:
             columns["id"] = np.arange(start, start + len(columns["a"]), dtype=np.int32)
             connection.register("part", columns)
             connection.execute("INSERT INTO codes SELECT id, a, b, result, prompt FROM part")
-        connection.execute("CREATE TABLE names AS SELECT unnest(?) AS name", [names_of(n_models).tolist()])
-        layout = "FORMAT json" if path.suffix == ".jsonl" else "FORMAT parquet"
-        rows = ROWS.replace("NULL AS judge_model", VOTER) if path.stem.endswith("-voters") else ROWS
-        connection.execute(f"COPY ({rows}) TO '{unfinished}' ({layout})")
-    truth = dict(zip(names_of(n_models).tolist(), world.truth.tolist(), strict=True))
-    truth_of(path).write_text(json.dumps(truth))
+        connection.execute("CREATE TABLE names AS SELECT unnest(?) AS name", [names])
+        layout = "json" if to.suffix == ".jsonl" else "parquet"
+        rows = ROWS.format(voter=VOTER if voters else "")
+        connection.execute(f"COPY ({rows}) TO '{unfinished}' (FORMAT {layout})")
+    truth_of(to).write_text(json.dumps(dict(zip(names, world.truth.tolist(), strict=True))))
     store.unlink()
-    unfinished.replace(path)
+    unfinished.replace(to)
 
 
-ROWS = """
-    SELECT left_name.name AS model_a, right_name.name AS model_b,
-        ['model_a', 'model_b', 'tie'][result + 1] AS winner, 'human' AS source, md5('prompt ' || prompt) AS question_id,
-        NULL AS judge_model, 1735689600 + 7::BIGINT * id + prompt % 7 AS timestamp,
-        ['en', 'en', 'zh', 'de', 'ru', 'ja'][prompt % 6 + 1] AS language,
-        ['writing', 'coding', 'maths'][prompt % 3 + 1] AS category
-    FROM codes JOIN names AS left_name ON left_name.rowid = a JOIN names AS right_name ON right_name.rowid = b
-    ORDER BY id
-"""
-
-
-VOTER = "'v' || lpad((hash(id) % 40000)::VARCHAR, 6, '0') AS voter, NULL AS judge_model"
-"""A column for files whose name ends in `-voters`: 40,000 people."""
-
-
-def write_scores(path: Path, n: int, percent: int, seed: int = SEED) -> None:
-    """One model's answers to `n` prompts as JSON Lines, about `percent` of them right; its mean is the truth."""
+def write_scores(path: str, n: int, percent: int) -> None:
     import duckdb
 
-    right = (np.random.default_rng([seed, n, percent]).random(n) < percent / 100).astype(np.int8)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with duckdb.connect(config={"memory_limit": "500MB", "threads": "1"}) as connection:
+    right = (np.random.default_rng([SEED, n, percent]).random(n) < percent / 100).astype(np.int8)
+    with duckdb.connect(config=SMALL) as connection:
         connection.register("answers", {"id": np.arange(n, dtype=np.int32), "correct": right})
         texts = "md5('prompt ' || id) AS id, correct, ['writing', 'coding', 'maths'][id % 3 + 1] AS category"
         connection.execute(f"COPY (SELECT {texts} FROM answers) TO '{path}' (FORMAT json)")
-    truth_of(path).write_text(json.dumps(float(right.mean())))
-
-
-def main() -> None:
-    """Write one file: `python -m bench.data PATH N MODELS`. In a separate process, so that the caller stays small.
-
-    A file whose name begins with `scores` holds scores, and MODELS is the percentage that is right.
-    """
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    parser.add_argument("path", type=Path)
-    parser.add_argument("n", type=int)
-    parser.add_argument("models", type=int)
-    chosen = parser.parse_args()
-    write = write_scores if chosen.path.stem.startswith("scores") else write_file
-    write(chosen.path, chosen.n, chosen.models)
-
-
-if __name__ == "__main__":
-    main()
+    truth_of(Path(path)).write_text(json.dumps(float(right.mean())))

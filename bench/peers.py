@@ -1,17 +1,20 @@
 """The peers: how each is called, and FastChat's methods reimplemented, since FastChat itself is a web application.
 
-Every function takes a pandas frame with the columns model_a, model_b, winner. Peers are imported where they are used,
-so that a missing one does not affect the others.
+A frame is pandas' with the columns model_a, model_b, winner. Peers are imported where they are used, so that a missing
+one does not affect the others. `python -m bench.peers unbeaten|islands|misspelt` prints what they make of a small file
+with something odd in it, in README's order and words; `make claims` holds README's table against that.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import hashlib
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ELO_PER_LOGIT = 400.0 / np.log(10.0)
 
@@ -55,50 +58,40 @@ class FastChat:
         return np.random.default_rng(seed).multinomial(self.n, share, size=rounds) / self.n
 
 
-def fit_by_lbfgs(pairs: np.ndarray, score: np.ndarray, weight: np.ndarray, n_models: int) -> np.ndarray:
-    """Maximum likelihood by quasi-Newton steps, in FastChat's units of 400 points; returned in logits."""
+def fit_by_lbfgs(
+    pairs: np.ndarray, score: np.ndarray, weight: np.ndarray, m: int, features: np.ndarray | None = None
+) -> np.ndarray:
+    """Maximum likelihood by quasi-Newton steps, in FastChat's units of 400 points; returned in logits.
+
+    With features, their coefficients follow the strengths (and there is no ridge, as no other library here has one).
+    """
     from scipy.optimize import minimize
     from scipy.special import expit
 
     steepness = np.log(10.0)
-
-    def loss(ratings: np.ndarray) -> tuple[float, np.ndarray]:
-        chance = expit(steepness * (ratings[pairs[:, 0]] - ratings[pairs[:, 1]]))
-        value = -weight @ (score * np.log(chance) + (1.0 - score) * np.log(1.0 - chance))
-        pull = steepness * weight * (chance - score)
-        slope = np.zeros(n_models)
-        np.add.at(slope, pairs, np.column_stack([pull, -pull]))
-        return value, slope
-
-    options = {"maxiter": 100, "gtol": 1e-6}
-    return steepness * minimize(loss, np.zeros(n_models), jac=True, method="L-BFGS-B", options=options).x
-
-
-def fastchat_style(frame: Any, features: np.ndarray) -> tuple[Any, np.ndarray]:
-    """FastChat's style control, reimplemented: the same loss row by row, with the style differences beside the models.
-
-    Without its small ridge, so that it answers the same question as the others.
-    """
-    import pandas
-    from scipy.optimize import minimize
-    from scipy.special import expit
-
-    codes, names = pandas.factorize(pandas.concat([frame["model_a"], frame["model_b"]]), sort=True)
-    pairs, m = codes.reshape(2, -1).T, len(names)
-    score = frame["winner"].map({"model_a": 1.0, "model_b": 0.0, "tie": 0.5}).to_numpy(dtype=np.float64)
+    features = np.zeros((len(score), 0)) if features is None else features
 
     def loss(point: np.ndarray) -> tuple[float, np.ndarray]:
-        chance = expit(point[pairs[:, 0]] - point[pairs[:, 1]] + features @ point[m:])
-        value = -(score * np.log(chance) + (1.0 - score) * np.log(1.0 - chance)).sum()
-        pull = chance - score
+        chance = expit(steepness * (point[pairs[:, 0]] - point[pairs[:, 1]] + features @ point[m:]))
+        value = -weight @ (score * np.log(chance) + (1.0 - score) * np.log(1.0 - chance))
+        pull = steepness * weight * (chance - score)
         slope = np.zeros(len(point))
         np.add.at(slope, pairs, np.column_stack([pull, -pull]))
         slope[m:] = features.T @ pull
         return value, slope
 
-    start = np.zeros(m + features.shape[1])
-    point = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 100, "gtol": 1e-6}).x
-    return names, point
+    start, options = np.zeros(m + features.shape[1]), {"maxiter": 100, "gtol": 1e-6}
+    return steepness * minimize(loss, start, jac=True, method="L-BFGS-B", options=options).x
+
+
+def fastchat_style(frame: Any, columns: list[str]) -> tuple[Any, np.ndarray, np.ndarray]:
+    """FastChat's style control, reimplemented: the loss row by row, with the style differences beside the models."""
+    import pandas
+
+    codes, names = pandas.factorize(pandas.concat([frame["model_a"], frame["model_b"]]), sort=True)
+    score = frame["winner"].map({"model_a": 1.0, "model_b": 0.0, "tie": 0.5}).to_numpy(dtype=np.float64)
+    point = fit_by_lbfgs(codes.reshape(2, -1).T, score, np.ones(len(score)), len(names), frame[columns].to_numpy())
+    return names, point[: len(names)], point[len(names) :]
 
 
 def fastchat_elo_lanes(winners: np.ndarray, losers: np.ndarray, orders: np.ndarray, k: float, m: int) -> np.ndarray:
@@ -183,19 +176,42 @@ def evalica_fit(frame: Any) -> dict[str, float]:
     return centred(result.scores.index, np.log(result.scores.to_numpy()))
 
 
-def evalica_bootstrap(frame: Any, rounds: int) -> Any:
-    """evalica's bootstrap by percentiles; its default (BCa) leaves out every row once and never ends at this size."""
+def evalica_rounds(frame: Any) -> Callable[[int], Any]:
+    """Rounds as its bootstrap by percentiles makes them: rows drawn with replacement, fitted again. (Its default, BCa,
+    leaves out every row once and never ends at these sizes.)"""
     import evalica
 
-    return evalica.bootstrap(
-        evalica.bradley_terry,
-        frame["model_a"].tolist(),
-        frame["model_b"].tolist(),
-        evalica_winners(frame),
-        n_resamples=rounds,
-        bootstrap_method="percentile",
-        random_state=0,
-    )
+    xs, ys = frame["model_a"].to_numpy(dtype=object), frame["model_b"].to_numpy(dtype=object)
+    winners, ones = np.array(evalica_winners(frame), dtype=np.uint8), np.ones(len(frame))
+
+    def one(number: int) -> Any:
+        drawn = np.random.default_rng(number).integers(len(xs), size=len(xs))
+        return evalica.bradley_terry(xs[drawn], ys[drawn], list(winners[drawn]), weights=ones[drawn])
+
+    return one
+
+
+# --- One way to call them --------------------------------------------------------------------------------------------
+
+
+def fitted(peer: str, frame: Any, *, intervals: bool = False) -> dict[str, float]:
+    """Ratings by model of `arena-rank`, `evalica` or `FastChat's method`."""
+    if peer == "arena-rank":
+        return centred(*arena_rank_fit(frame, intervals)[:2])
+    if peer == "evalica":
+        return evalica_fit(frame)
+    method = FastChat(frame)
+    return centred(method.names, method.fit())
+
+
+def rounds(peer: str, frame: Any) -> Callable[[int], Any]:
+    """One bootstrap round of a peer at a time, without a pool of processes."""
+    if peer == "arena-rank":
+        return arena_rank_rounds(frame)
+    if peer == "evalica":
+        return evalica_rounds(frame)
+    method = FastChat(frame)
+    return lambda number: method.fit(method.drawn(1, number)[0])
 
 
 # --- choix and the plain loop ----------------------------------------------------------------------------------------
@@ -220,3 +236,142 @@ def plain_elo(winners: list[int], losers: list[int], order: list[int], k: float,
         ratings[i] += change
         ratings[j] -= change
     return ratings
+
+
+# --- What a user of a peer would write: a battle file in, ratings with intervals out --------------------------------
+
+
+def rate_file(peer: str, path: str, n_rounds: int = 0) -> dict[str, float]:
+    """Ratings of a file, read by pandas with its fastest engine; then so many rounds of a bootstrap."""
+    import pandas
+
+    frame = pandas.read_json(path, lines=True, engine="pyarrow")
+    ratings = fitted(peer, frame, intervals=True)
+    if n_rounds:
+        one = rounds(peer, frame)
+        np.array([one(number) for number in range(n_rounds)], dtype=object)
+    return ratings
+
+
+def read_columns(path: str) -> None:
+    """What nobody can leave out: every column that ratings by prompt and voter need, read by DuckDB."""
+    import duckdb
+
+    names, source = ["model_a", "model_b", "winner", "source", "question_id"], f"'{path}'"
+    if path.endswith(".jsonl"):
+        names.append("voter")
+        texts = ", ".join(f"{name}: 'VARCHAR'" for name in names)
+        source = f"read_json({source}, format = 'newline_delimited', columns = {{{texts}}})"
+    with duckdb.connect(config={"memory_limit": "384MB"}) as connection:
+        connection.execute(f"SELECT {', '.join(f'max(hash({name}))' for name in names)} FROM {source}").fetchone()
+
+
+def read_scores(path: str) -> None:
+    """A column of scores with its prompts and categories, read and kept by DuckDB."""
+    import duckdb
+
+    columns = "columns = {id: 'VARCHAR', correct: 'DOUBLE', category: 'VARCHAR'}"
+    with duckdb.connect() as connection:
+        source = f"read_json('{path}', format = 'newline_delimited', {columns})"
+        connection.execute(f"CREATE TEMP TABLE kept AS SELECT * FROM {source}")
+        connection.execute("SELECT avg(correct) FROM kept").fetchone()
+
+
+def hash_file(path: str) -> None:
+    with Path(path).open("rb") as file:
+        hashlib.file_digest(file, "sha256")
+
+
+# --- Small files with something odd in them --------------------------------------------------------------------------
+
+UNBEATEN = [("x", "y", "model_a")] * 20 + [("y", "z", "model_a"), ("z", "y", "model_a")] * 5
+ISLANDS = [(a, b, "model_a") for a, b in ("ab", "ba", "cd", "dc")]
+MISSPELT = [("a", "b", "model_a"), ("b", "a", "model_aa")]
+AS_A_TIE = [("a", "b", "model_a"), ("b", "a", "tie")]
+
+
+def _frame(rows: list[tuple[str, str, str]]) -> Any:
+    import pandas
+
+    return pandas.DataFrame(rows, columns=["model_a", "model_b", "winner"])
+
+
+def _or_an_error(ask: Callable[[], str]) -> str:
+    try:
+        return ask()
+    except Exception:  # whatever it raises is what its users meet
+        return "an error"
+
+
+def _choix_strengths(rows: list[tuple[str, str, str]]) -> np.ndarray:
+    names = sorted({name for a, b, _ in rows for name in (a, b)})
+    a, b = (np.array([names.index(row[side]) for row in rows]) for side in (0, 1))
+    return choix_fit(a, b, np.zeros(len(rows), dtype=np.int64), len(names))
+
+
+def _evalica_scores(rows: list[tuple[str, str, str]]) -> np.ndarray:
+    import evalica
+
+    frame = _frame(rows)
+    result = evalica.bradley_terry(frame["model_a"], frame["model_b"], evalica_winners(frame))
+    return np.asarray(result.scores, dtype=np.float64)
+
+
+def _first(logits: np.ndarray) -> float:
+    return float((1000.0 + ELO_PER_LOGIT * (logits - logits.mean()))[0])
+
+
+def unbeaten() -> list[str]:
+    """The model that won all of its battles: its rating, or what else is said."""
+    frame, scores = _frame(UNBEATEN), _evalica_scores(UNBEATEN)
+    _, logits, error = arena_rank_fit(frame, intervals=True)
+    assert error is not None
+    return [
+        f"{_first(logits):,.0f} ± {ELO_PER_LOGIT * 1.96 * error[0]:.0f}",
+        f"every score {scores[0]:.6f}" if np.ptp(scores) == 0.0 else f"score {scores[0]:g}",
+        f"{_first(FastChat(frame).fit()):,.0f}",
+        _or_an_error(lambda: f"{_first(_choix_strengths(UNBEATEN)):,.0f}"),
+    ]
+
+
+def islands() -> list[str]:
+    """Two pairs of models that never met: whether all four get a rating on one scale."""
+    frame = _frame(ISLANDS)
+    ways: list[Callable[[], np.ndarray]] = [
+        lambda: arena_rank_fit(frame, intervals=False)[1],
+        lambda: _evalica_scores(ISLANDS),
+        lambda: FastChat(frame).fit(),
+        lambda: _choix_strengths(ISLANDS),
+    ]
+
+    def ranked(way: Callable[[], np.ndarray]) -> str:
+        values = np.asarray(way())
+        return "ranked" if np.isfinite(values).all() and len(values) == 4 else "not ranked"
+
+    return [_or_an_error(lambda way=way: ranked(way)) for way in ways]
+
+
+def misspelt() -> list[str]:
+    """A winner that is none of the known words: whether it counts as a tie."""
+
+    def compared(fit: Callable[[Any], np.ndarray]) -> str:
+        return "a tie" if np.allclose(fit(_frame(MISSPELT)), fit(_frame(AS_A_TIE))) else "something else"
+
+    def of_words() -> str:
+        import evalica
+
+        evalica.bradley_terry(["a", "b"], ["b", "a"], ["model_a", "model_aa"])
+        return "read"
+
+    words = _or_an_error(of_words)
+    return [
+        compared(lambda frame: arena_rank_fit(frame, intervals=False)[1]),
+        "you map the labels" if words == "an error" else words,
+        compared(lambda frame: FastChat(frame).fit()),
+        "–",
+    ]
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("ignore")
+    print("\n".join({"unbeaten": unbeaten, "islands": islands, "misspelt": misspelt}[sys.argv[1]]()))

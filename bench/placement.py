@@ -1,4 +1,4 @@
-"""Arenas for the placement row, generated once and cached, and their model and judge.
+"""The row about placement: one model among human battles, its folder rated again, and what choosing opponents saves.
 
 Every answer states its quality as `[worth +1.2345]`: its model's strength in logits plus Gumbel noise. Voters and the
 judge prefer the better answer, and call two that are close a tie, so that both follow the same known strengths. The
@@ -8,11 +8,14 @@ several turns.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import re
+import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -20,7 +23,15 @@ from typing import Any
 import numpy as np
 
 from bench import data
-from bench.measure import ROOT
+from bench.measure import REAL_DATA, ROOT, TILTYARD, Row, in_child, whole_process
+
+BATTLES = 100
+ROUNDS = 100
+SCALE = 173.7177927613
+"""Rating points per logit: 400 / ln 10."""
+REAL, REAL_ROWS = REAL_DATA / "arena_140k" / "battles.csv.gz", 135_624
+MAX_FROM_LIMIT = 0.10
+MAX_MB = 400
 
 SEED = 20_250_102
 NEWCOMER_STRENGTH = 0.5
@@ -32,6 +43,107 @@ PROMPTS = 150
 WORTH = re.compile(r"\[worth ([+-]\d+\.\d+)\]")
 SHOWN = re.compile(r"\[ANSWER [AB] .*?\](.*?)\[END ANSWER", flags=re.DOTALL)
 QUESTION = re.compile(r"Question (\d+):")
+
+
+def placement(row: Row) -> None:
+    """One model placed among many human battles, its folder rated again, and chosen compared with random opponents."""
+    row.title = f"one model among human battles, {BATTLES} judged, {ROUNDS} bootstrap rounds, whole process"
+    with tempfile.TemporaryDirectory(prefix="tiltyard-bench-") as folder:
+        _with_conversations(row, Path(folder) / "conversations")
+        _without_texts(row, Path(folder) / "anchors")
+    for position in ("top", "middle", "bottom"):
+        answer = in_child(saving, position=position, runs=row.size(200, 10))
+        if answer.problem:
+            raise RuntimeError(answer.problem)
+        found = answer.result
+        beyond = found["ratio"] / found["limit"] - 1
+        row.goal(
+            f"a model at the {position} of 41 simulated: goal within {100 * MAX_FROM_LIMIT:.0f} % of the limit → "
+            f"{BATTLES} chosen battles tell as much as {BATTLES / found['ratio']:.0f} random ones "
+            f"({BATTLES / found['known']:.0f} for one who knows its strength, {BATTLES / found['limit']:.0f} if all "
+            f"opponents were its equals; {100 * beyond:+.0f} %)",
+            beyond < MAX_FROM_LIMIT,
+        )
+
+
+def saving(position: str, runs: int) -> dict[str, float]:
+    """Battles by information over random ones for the same standard error, by the tests' simulation."""
+    from oracles.sampling_simulation import own_question_each, simulate_saving, simulated_field
+
+    cells = own_question_each(40, 40 * BATTLES)
+    field = lambda rng: simulated_field(position, rng)  # noqa: E731
+    return asdict(simulate_saving(runs, SEED, battles=BATTLES, make_field=field, cells=cells))
+
+
+def _place(row: Row, job: str, where: Path, rows: int, *options: str, truth: Path | None = None) -> None:
+    """Place, and rate the folder again; both whole processes. With a truth, the rating is held against it."""
+    common = ("--n-battles", str(BATTLES), "--bootstraps", str(ROUNDS), "--yes")
+    answer = whole_process(
+        [TILTYARD, "place", *options, *common, "--out", str(where / "out"), "--cache-dir", str(where / "cache")]
+    )
+    row.add(job, "tiltyard place", answer, ours=True)
+    if answer.cost is None:
+        return
+    (folder,) = (where / "out").iterdir()
+    again = whole_process([TILTYARD, "place", "--recompute", str(folder)], 2)
+    row.add(f"{job}, rated again", "tiltyard place --recompute", again, ours=True)
+    row.check(f"{job}: the folder alone gives the same ratings, byte for byte", again.problem is None)
+    mb = answer.cost.peak_mb
+    row.goal(f"{job}: goal under {MAX_MB} MB → {mb:,.0f} MB", mb < MAX_MB)
+    if truth:
+        made, ratings = json.loads(truth.read_text()), json.loads((folder / "elo_ratings.json").read_text())["ratings"]
+        (own,) = (entry for entry in ratings if entry["source"] == "evaluated")
+        others = np.mean([entry["rating"] for entry in ratings if entry["source"] != "evaluated"])
+        wanted = others + SCALE * (made["newcomer"] - np.mean(list(made["strengths"].values())))
+        interval = f"{own['rating']:.0f} [{own['ci_low']:.0f}, {own['ci_high']:.0f}]"
+        row.check(f"{job}: made worth {wanted:.0f}, placed at {interval}", own["ci_low"] < wanted < own["ci_high"])
+    kept = (folder / "battles.jsonl").read_bytes()
+    battles = kept.count(b"\n")
+    text = f"{job}: battles.jsonl holds all {battles:,} battles in {len(kept) / 1e6:,.1f} MB"
+    row.check(text, battles == rows + BATTLES)
+
+
+def _with_conversations(row: Row, where: Path) -> None:
+    rows, models = row.size(87_231, 3_000), row.size(55, 12)
+    path = row.data / f"arena-{rows}-{models}.parquet"
+    data.generated(path, write_arena, path=path, rows=rows, n_models=models)
+    job = f"{rows:,} rows, {path.stat().st_size / 1e6:,.0f} MB of Parquet"
+    with _server(where / "server") as url:
+        asked = ("--model", "local/newcomer", "--judge", "local/umpire", "--base-url", url)
+        found = ("--arena", str(path), *asked, "--min-opponent-battles", str(row.size(500, 50)))
+        _place(row, job, where, rows, *found, truth=data.truth_of(path))
+
+
+def _without_texts(row: Row, where: Path) -> None:
+    """Anchors at real size, texts beside them."""
+    job = f"{REAL_ROWS:,} rows of arena_140k"
+    if not REAL.exists():
+        row.skip(job, "tiltyard place", "the data is not at hand")
+        return
+    texts = row.data / "texts-140k"
+    data.generated(texts / "verdicts.jsonl", write_texts, path=texts / "verdicts.jsonl", battles=REAL)
+    beside = ("--prompts", str(texts / "bank.jsonl"), "--answers", str(texts / "answers.jsonl"))
+    asked = ("--model", str(texts / "responses_newcomer.jsonl"), "--judge", f"recorded/{texts / 'verdicts.jsonl'}")
+    _place(row, job, where, REAL_ROWS, "--arena", str(REAL), "--on-bad", "skip", *beside, *asked)
+
+
+@contextmanager
+def _server(folder: Path) -> Iterator[str]:
+    """The address of a server that is the new model and the judge; in a separate process, which is not measured."""
+    folder.mkdir(parents=True)
+    command = [sys.executable, "-W", "ignore", "-m", "tests.fakes.server", "--state", str(folder)]
+    command += ["--judge", "bench.placement:answer_or_judge"]
+    server = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert server.stdout is not None
+    try:
+        yield f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
+    finally:
+        server.kill()
+        server.wait()
+        server.stdout.close()
+
+
+# --- Worth of answers, and texts -------------------------------------------------------------------------------------
 
 
 def worth(strength: float, *ids: int) -> float:
@@ -74,7 +186,7 @@ class Writer:
 # --- An arena with its conversations ---------------------------------------------------------------------------------
 
 
-def write_arena(path: Path, rows: int, n_models: int) -> None:
+def write_arena(path: str, rows: int, n_models: int) -> None:
     """An arena in LMArena's schema as Parquet with nested conversations, some thousand rows at a time."""
     import pyarrow as pa
     from pyarrow import parquet
@@ -86,15 +198,15 @@ def write_arena(path: Path, rows: int, n_models: int) -> None:
     types = {"conversation_a": talk, "conversation_b": talk, "turn": pa.int64(), "tstamp": pa.float64()}
     columns = ("question_id", "model_a", "model_b", "winner", "conversation_a", "conversation_b", "turn", "language")
     schema = pa.schema([(name, types.get(name, pa.string())) for name in (*columns, "tstamp")])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(".unfinished")
+    to = Path(path)
+    unfinished = to.with_suffix(".unfinished")
     with parquet.ParquetWriter(unfinished, schema, compression="zstd") as file:
         for start in range(0, rows, ROWS_PER_GROUP):
             part = _arena_rows(start, min(ROWS_PER_GROUP, rows - start), world, names, writer, rng)
             file.write_table(pa.table(part, schema=schema))
     truth = {"strengths": dict(zip(names.tolist(), world.truth.tolist(), strict=True)), "newcomer": NEWCOMER_STRENGTH}
-    data.truth_of(path).write_text(json.dumps(truth))
-    unfinished.replace(path)
+    data.truth_of(to).write_text(json.dumps(truth))
+    unfinished.replace(to)
 
 
 def _arena_rows(
@@ -134,7 +246,7 @@ def _talks(asked: list[str], worths: np.ndarray, turns: np.ndarray, writer: Writ
 # --- Texts beside battles that have none -----------------------------------------------------------------------------
 
 
-def write_texts(folder: Path, battles: Path) -> None:
+def write_texts(path: str, battles: str) -> None:
     """A prompt bank, every model's answers, the new model's, and a judge's verdicts on all pairs in both orders."""
     from tiltyard.battles import read_battles
 
@@ -142,7 +254,6 @@ def write_texts(folder: Path, battles: Path) -> None:
     rng = np.random.default_rng([SEED, len(models)])
     writer = Writer(rng)
     strengths = rng.normal(0.0, data.SPREAD, len(models)).tolist()
-    folder.mkdir(parents=True, exist_ok=True)
     ids = [f"p{number:03d}" for number in range(PROMPTS)]
     asked = writer.texts(PROMPTS, 120.0, 6_000)
     bank = [{"prompt_id": name, "text": f"{text}?"} for name, text in zip(ids, asked, strict=True)]
@@ -156,47 +267,4 @@ def write_texts(folder: Path, battles: Path) -> None:
             said = {"verdict": _verdict(lead), "verdict_swapped": _verdict(-lead)}
             verdicts.append({"prompt_id": name, "entrant_a": "newcomer", "entrant_b": model, **said})
     for file, records in (("bank", bank), ("answers", answers), ("responses_newcomer", own), ("verdicts", verdicts)):
-        (folder / f"{file}.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
-
-
-# --- What choosing opponents saves -----------------------------------------------------------------------------------
-
-
-def saving(position: str, runs: int, battles: int) -> dict[str, float]:
-    """Battles by information over random ones for the same standard error, by the tests' simulation."""
-    sys.path.insert(0, str(ROOT / "tests"))
-    from oracles.sampling_simulation import own_question_each, simulate_saving, simulated_field
-
-    found = simulate_saving(
-        runs,
-        SEED,
-        battles=battles,
-        make_field=lambda rng: simulated_field(position, rng),
-        cells=own_question_each(40, 40 * battles),
-    )
-    return asdict(found)
-
-
-def main() -> None:
-    """One of the above in a separate process, so that the caller stays small."""
-    parser = argparse.ArgumentParser(description=main.__doc__)
-    what = parser.add_subparsers(dest="what", required=True)
-    arena = what.add_parser("arena")
-    arena.add_argument("path", type=Path)
-    arena.add_argument("rows", type=int)
-    arena.add_argument("models", type=int)
-    texts = what.add_parser("texts")
-    texts.add_argument("folder", type=Path)
-    texts.add_argument("battles", type=Path)
-    spared = what.add_parser("saving")
-    spared.add_argument("position")
-    spared.add_argument("runs", type=int)
-    spared.add_argument("battles", type=int)
-    chosen = vars(parser.parse_args())
-    work = {"arena": write_arena, "texts": write_texts, "saving": saving}[chosen.pop("what")]
-    names = {"models": "n_models"} if work is write_arena else {}
-    print(json.dumps(work(**{names.get(name, name): value for name, value in chosen.items()})))
-
-
-if __name__ == "__main__":
-    main()
+        (Path(path).parent / f"{file}.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))

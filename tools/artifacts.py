@@ -29,14 +29,14 @@ from tiltyard.placement.manifest import JudgeAgainstPeople, PlacementManifest
 from tiltyard.placement.robustness import FamilyCheck, Sensitivity
 from tiltyard.placement.rounds import CalibrationLine
 from tiltyard.placement.sampling import Panel
-from tiltyard.publish.folder import PublishedManifest
+from tiltyard.publishing.folder import PublishedManifest
 from tiltyard.tournament.artifacts import EloResults, JudgePrompts, MatchLine, RunManifest
 from tiltyard.tournament.ratings import BaselineTable, EloLine, PairTally
-from tiltyard.tournament.rejudge import ChangedRun
 from tiltyard.tournament.rounds import RoundsFile
 from tiltyard.tournament.scoring import AnswerLine, DimensionScores, ScoreRow
 from tiltyard.validity.agreement import Estimate
 from tiltyard.validity.publication import Publication
+from tiltyard.verbs.rejudge import ChangedRun
 from tiltyard.web.leaderboard import DayFile, LeaderboardFile, LiveBoardAnswer, PartFile
 from tiltyard.web.model import ModelAnswer
 from tiltyard.web.openapi import WeeksBody

@@ -160,7 +160,7 @@ def tried(text: str, file: str) -> Claim:
     def measure() -> Measured:
         if not PEERS.exists():
             return Measured("the other libraries are not installed: `make claims` installs them", False)
-        done = subprocess.run([PEERS, "-m", "bench.small_files", file], cwd=ROOT, capture_output=True, text=True)
+        done = subprocess.run([PEERS, "-m", "bench.peers", file], cwd=ROOT, capture_output=True, text=True)
         found, stated = done.stdout.split("\n")[:-1], [cell.strip() for cell in line_of(text).split("|")[3:-1]]
         return Measured("; ".join(found) or done.stderr[-200:], found == stated)
 

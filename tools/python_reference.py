@@ -35,9 +35,7 @@ FURTHER = {
         BudgetReached RunFolderError OptionError MissingExtra ArenaError StoreError""",
 }
 """The public names of modules that export none themselves."""
-EXPORTING = (
-    "tiltyard tiltyard.battles tiltyard.boards tiltyard.bank tiltyard.judging tiltyard.decisions tiltyard.report"
-)
+EXPORTING = "tiltyard tiltyard.battles tiltyard.boards tiltyard.bank tiltyard.judging tiltyard.decisions"
 MODULES = (*EXPORTING.split(), *FURTHER)
 TYPES = {
     "tiltyard.battles.opened": "BattleData",

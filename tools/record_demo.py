@@ -28,11 +28,11 @@ from tiltyard.files import file_sha256, write_json, write_lines, write_text
 from tiltyard.judging.judge import judge
 from tiltyard.judging.plan import JudgingPlan
 from tiltyard.judging.questions import TEMPLATE_VERSION
-from tiltyard.options import RunOptions
+from tiltyard.options import GenerateOptions, RunOptions
 from tiltyard.tournament.config import load_setup
-from tiltyard.tournament.generate import generate_missing
 from tiltyard.tournament.plan import make_plan
 from tiltyard.tournament.run import asking_parts, make_judge
+from tiltyard.verbs.generate import fill_answers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -131,10 +131,10 @@ def _setup(work: Path, address: str | None) -> Setup:
 async def record_answers(model: str, address: str, work: Path) -> None:
     """Fill the response files of the entrants that are this model."""
     setup = _setup(work, address)
-    entrants = [entrant.entrant_id for entrant in setup.config.entrants if entrant.model == model]
-    results = await generate_missing(setup, entrants, budget_usd=None, confirm=_say, watch=None, notice=_say)
-    for result in results:
-        _say(f"{result.entrant_id}: {result.present} before, {result.written} written, {dict(result.failed)} failed")
+    entrants = [entrant for entrant in setup.config.entrants if entrant.model == model]
+    made = await fill_answers(setup, entrants, GenerateOptions(notify=_say))
+    _say(str(made))
+    made.check()
 
 
 async def record_verdicts(address: str, work: Path) -> None:

@@ -45,11 +45,19 @@ if TYPE_CHECKING:
         ScoreBoard,
     )
     from tiltyard.errors import TiltyardError
-    from tiltyard.report.tournaments import run_tournament
     from tiltyard.verbs.compare import compare
     from tiltyard.verbs.gate import gate
+    from tiltyard.verbs.generate import generate
+    from tiltyard.verbs.init import init
+    from tiltyard.verbs.judge_check import judge_check
+    from tiltyard.verbs.place import place
     from tiltyard.verbs.plan import plan
+    from tiltyard.verbs.publish import publish
     from tiltyard.verbs.rate import rate
+    from tiltyard.verbs.rejudge import rejudge
+    from tiltyard.verbs.report import report
+    from tiltyard.verbs.run import run
+    from tiltyard.verbs.verify import verify
 
 __version__ = "1.0.0.dev0"
 
@@ -79,22 +87,30 @@ __all__ = [
     "battles_to_frame",
     "compare",
     "gate",
+    "generate",
+    "init",
+    "judge_check",
+    "place",
     "plan",
+    "publish",
     "rate",
     "rate_by",
     "read_battles",
-    "run_tournament",
+    "rejudge",
+    "report",
+    "run",
+    "verify",
     "write_battles",
 ]
 
+_VERBS = "compare gate generate init judge_check place plan publish rate rejudge report run verify"
 _HOMES = {
     "tiltyard.battles": "Battle BattleTable Outcome Source battles_to_frame read_battles write_battles",
     "tiltyard.boards": "BoardComparison BoardsByValue BradleyTerry Elo EloReport Glicko2 Leaderboard PermutationElo "
     "RatingEntry WinRate rate_by",
     "tiltyard.decisions": "Difference GateResult MetricsComparison MetricsGate RunComparison SamplePlan ScoreBoard",
     "tiltyard.errors": "TiltyardError",
-    "tiltyard.report.tournaments": "run_tournament",
-    **{f"tiltyard.verbs.{verb}": verb for verb in ("compare", "gate", "plan", "rate")},
+    **{f"tiltyard.verbs.{verb}": verb for verb in _VERBS.split()},
 }
 _HOME = {name: home for home, names in _HOMES.items() for name in names.split()}
 

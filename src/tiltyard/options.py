@@ -143,6 +143,8 @@ class Options:
         kind: Any = type(self)
         for option in options_of(kind).values():
             value, least = getattr(self, option.name), option.help.least
+            if isinstance(value, str) and option.type in (Path, Path | None):
+                object.__setattr__(self, option.name, Path(value))
             if option.choices:
                 check_choice(option.name, value, option.choices)
             elif least is not None and value is not None and value < least:
@@ -189,6 +191,8 @@ class takes(Generic[P, Struct]):  # noqa: N801 - a decorator
     def __init__(self, kind: Callable[P, Struct]) -> None:
         self.kind: Any = kind
 
+    @overload
+    def __call__(self, function: Callable[[Struct], R]) -> Callable[P, R]: ...
     @overload
     def __call__(self, function: Callable[[A, Struct], R]) -> Callable[Concatenate[A, P], R]: ...
     @overload
@@ -269,8 +273,7 @@ class ReadingOptions(Options):
     default_source: Annotated[Decider | None, Help("Who decided where a row does not say.")] = None
     on_bad: Annotated[OnBad, Help("Stop at the first bad row, or skip and count bad rows.", daily=True)] = "error"
     tie_band: Annotated[
-        float | None,
-        Help("For logs with scores: a tie is a difference of scores that is not larger.", default="0"),
+        float | None, Help("For logs with scores: a tie is a difference of scores that is not larger.", default="0")
     ] = None
 
 
@@ -291,8 +294,7 @@ class SelectionOptions(Options):
     source: Annotated[Decider | None, Help("Only battles decided by people, or by a judge.")] = None
     dimension: Annotated[str | None, Help("Only battles of this dimension.", metavar="NAME", daily=True)] = None
     both_bad: Annotated[
-        BothBad,
-        Help("Battles in which both answers were bad: counted beside the rating, rated as ties, or left out."),
+        BothBad, Help("Battles in which both answers were bad: counted beside the rating, rated as ties, or left out.")
     ] = "separate"
     inconsistent: Annotated[Inconsistent, Help("Judgments whose two orders disagreed: rated as ties, or left out.")] = (
         "tie"
@@ -392,8 +394,7 @@ class RateOptions(BattleOptions, InputOptions, LevelOptions):
         ),
     ] = None
     misfit: Annotated[
-        bool | None,
-        Help("Check how well the model describes the battles; reads their times.", "yes", "bt", METHOD),
+        bool | None, Help("Check how well the model describes the battles; reads their times.", "yes", "bt", METHOD)
     ] = None
     ci: Annotated[
         Interval | Literal["sampling"] | None,
@@ -423,8 +424,7 @@ class RateOptions(BattleOptions, InputOptions, LevelOptions):
     initial_rating: Annotated[float | None, Help("Where every model starts.", "1400", "elo, elo-perm", ELO)] = None
     n_perms: Annotated[int | None, Help("Shuffles.", "500, fewer above 100,000 battles", "elo-perm", ELO)] = None
     k_sweep: Annotated[
-        Sequence[float] | None,
-        Help("Further K, on the same shuffles.", "1,4,8,16,32", "elo-perm", ELO, metavar="K,…"),
+        Sequence[float] | None, Help("Further K, on the same shuffles.", "1,4,8,16,32", "elo-perm", ELO, metavar="K,…")
     ] = None
     min_battles: MinBattles = 0
     people: Annotated[
@@ -651,7 +651,7 @@ class CompareOptions(ComparisonOptions, LevelOptions):
         MissingRule,
         Help(
             "Matchups of a run that have no verdict, and answers without a score: left out; or with worst, what is "
-            "claimed holds however they would have been decided.",
+            "claimed holds however they would have been decided."
         ),
     ] = "ignore"
     by: Annotated[
@@ -811,15 +811,119 @@ class PlanOptions(
         ),
     ] = None
     prompts: Annotated[
-        Sequence[int],
-        Help("Also say which difference this many prompts (or voters) show.", group=OTHER, metavar="N"),
+        Sequence[int], Help("Also say which difference this many prompts (or voters) show.", group=OTHER, metavar="N")
     ] = ()
+
+
+class ProgressListener:
+    """Is told how far a verb is that asks models: a subclass overrides what it wants to hear."""
+
+    def begin(self, folder: Path) -> None:
+        """What is asked from now on belongs to this folder: an interrupted run goes on in it."""
+
+    def watch(self, step: Any) -> None:
+        """Some questions were answered from a cache, sent, answered, or failed."""
+
+    def verdict(self, matchup: Any, verdict: Any) -> None:
+        """A judge's verdict on a matchup is there."""
+
+
+NOBODY = ProgressListener()
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskingOptions(VerbOptions):
+    """What a verb is handed that asks models."""
+
+    confirm: Annotated[
+        Callable[[str], None] | None,
+        Help("Called with a question before models are asked, which costs money; raises to stop.", in_memory=True),
+    ] = None
+    progress: Annotated[ProgressListener, Help("Is told how far it is.", in_memory=True)] = NOBODY
+
+    def agree(self, question: str) -> None:
+        """Have somebody agree to it, if anybody is to be asked."""
+        if self.confirm is not None:
+            self.confirm(question)
 
 
 explains()(InputOptions)
 
 
 _help = partial(Help, group=OTHER)
+_daily = partial(_help, daily=True)
+BudgetUsd = Annotated[float | None, _daily("Stop before this many USD are spent.", flag="--budget", least=0)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class InitOptions(VerbOptions):
+    """Options of `init`."""
+
+    answers: Annotated[
+        Sequence[str],
+        _daily(
+            "Answers: .jsonl, .json, .csv, or a folder with one file per prompt; NAME=FILE names the model.",
+            metavar="FILE",
+        ),
+    ] = ()
+    prompts: Annotated[Path | None, _daily("The prompts, if the answer files do not hold them.")] = None
+    map: Annotated[
+        Mapping[str, str] | None,
+        _daily(
+            "Which column holds what: id, prompt, model, answer, gold, expected, source, subject.",
+            metavar="FIELD=COLUMN",
+        ),
+    ] = None
+    judge: Annotated[str | None, _daily("Who judges: claude-…, gpt-…, local/…, provider/model.", metavar="NAME")] = None
+    base_url: Annotated[str | None, _daily("Address of a local/… judge's server.")] = None
+    rubric: Annotated[Path | None, _daily("Your rubric, in place of a general one.")] = None
+    arena: Annotated[bool, _daily("Make the start of a live arena instead.")] = False
+    choose: Annotated[
+        Callable[[str, Sequence[str]], str | None] | None,
+        Help("Asks a person a question with its usual answers; None makes what is missing an error.", in_memory=True),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishOptions(VerbOptions, ReadingOptions):
+    """Options of `publish`."""
+
+    title: Annotated[str | None, _daily("What the site is called.", "the name of the source")] = None
+    url: Annotated[
+        str, _daily("Where the folder will be served (https://…), for shared pictures, feed and commands.")
+    ] = ""
+    texts: Annotated[bool, _daily("Publish the texts of prompts too, where the source allows it.")] = False
+    ties: Annotated[Ties, _daily("How ties are read.")] = "davidson"
+    anchor: Annotated[
+        tuple[str, float] | None, _daily("Pin a model to a rating.", "the mean is 1000", metavar="MODEL=RATING")
+    ] = None
+    min_battles: MinBattles = 0.0
+    only_connected: Annotated[bool, _help("Where groups of models never met, publish the largest.")] = False
+    pictures: Annotated[
+        bool | None,
+        Help("Whether pictures to share are drawn.", "where the address is known and Pillow is there", in_memory=True),
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyOptions(VerbOptions):
+    """Options of `verify`: what a reader kept of what is checked, somewhere else."""
+
+    head: Annotated[
+        Sequence[str] | None, _daily("A head that was kept, or a file of heads.", metavar="HASH@N|@FILE")
+    ] = None
+    key: Annotated[Sequence[str] | None, _daily("Heads must be signed by this public key.", metavar="KEY|@FILE")] = None
+    receipt: Annotated[
+        Sequence[str] | None, _daily("Your own vote: it must be there, and be your choice.", metavar="ID[=CHOICE]")
+    ] = None
+    fingerprint: Annotated[
+        str | None,
+        _daily("The fingerprint of a published folder that you kept: it must be the same.", metavar="SHA256"),
+    ] = None
+    besides: Annotated[
+        Sequence[str] | None,
+        _daily("A file in the folder that is the host's, such as CNAME, or a folder of such.", metavar="PATH"),
+    ] = None
 
 
 @explains()
@@ -829,36 +933,30 @@ class RunOptions(Options):
 
     mode: Annotated[
         Literal["pilot", "headline"],
-        _help("A stratified subset judged by the pilot model, or the whole bank by the headline model.", daily=True),
-    ]
-    output_dir: Annotated[
-        Path | None, _help("Folder of the run.", "runs/<mode>_<UTC time>", metavar="DIR", daily=True)
-    ] = None
+        _daily("A stratified subset judged by the pilot model, or the whole bank by the headline model."),
+    ] = "headline"
+    output_dir: Annotated[Path | None, _daily("Folder of the run.", "runs/<mode>_<UTC time>", metavar="DIR")] = None
     judge_model: Annotated[
-        str | None, _help("Another judge than the config's; given several times, a panel.", daily=True)
+        Sequence[str] | str | None, _daily("Another judge than the config's; several are a panel.")
     ] = None
-    skip_judging: Annotated[bool, _help("Ask nothing; rate what the cache already holds.", daily=True)] = False
+    skip_judging: Annotated[bool, _daily("Ask nothing; rate what the cache already holds.")] = False
     labels_path: Annotated[
         Path | None,
-        _help(
+        _daily(
             "People's labels on some matchups (battles, or a filled-in label sheet) correct the boards.",
             flag="--calibrate",
-            daily=True,
         ),
     ] = None
     until: Annotated[
         str | None,
-        _help(
+        _daily(
             "Judge in adaptive rounds until this is known: top, order, width:POINTS, budget or budget:CALLS; all "
             "judges everything.",
             default="the config's rounds.until, or all",
             metavar="GOAL",
-            daily=True,
         ),
     ] = None
-    budget_usd: Annotated[
-        float | None, _help("Stop before this many USD are spent.", flag="--budget", daily=True, least=0)
-    ] = None
+    budget_usd: BudgetUsd = None
     combine: Annotated[
         Literal["majority", "weight", "rows"] | None,
         _help("How the votes of a panel become battles.", default="the config's, majority"),
@@ -873,33 +971,119 @@ class RunOptions(Options):
     retry_failed: Annotated[bool, _help("Ask again what failed for good in an earlier run.")] = False
     max_batch: Annotated[int | None, _help("Requests per batch.", least=1)] = None
 
+    @property
+    def judges(self) -> Sequence[str]:
+        """The judges that are named."""
+        return (self.judge_model,) if isinstance(self.judge_model, str) else self.judge_model or ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerOptions(AskingOptions):
+    """How models are asked where no tournament file says it."""
+
+    budget_usd: BudgetUsd = None
+    prices: Annotated[
+        Path | None, _help("A price file (JSON or YAML) that adds models to those whose price is known.")
+    ] = None
+    header: Annotated[
+        Sequence[str] | None,
+        _help(
+            "A further header for the judge's server, such as a gateway; ${NAME} in it is that variable of the "
+            "environment or of .env.",
+            metavar="'NAME: VALUE'",
+        ),
+    ] = None
+    timeout_seconds: Annotated[float | None, _help("How long one request may take in all.", "600")] = None
+    requests_per_minute: Annotated[float | None, _help("Direct calls per minute, at most.")] = None
+    tokens_per_minute: Annotated[
+        float | None, _help("Tokens of direct calls and their replies per minute, at most.")
+    ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgeCheckOptions(ServerOptions):
+    """Options of `judge_check`."""
+
+    judge_model: Annotated[
+        Sequence[str],
+        _daily(
+            "The judge: anthropic/…, openai/…, gemini/…, ollama/…, local/…, scripted/FILE or recorded/FILE; or each "
+            "judge of a panel."
+        ),
+    ]
+    rubric: Annotated[Path | None, _daily("The rubric it judges by.", "a general one")] = None
+    cache_dir: Annotated[Path, _daily("Where verdicts are kept between runs.", metavar="PATH")] = Path("judgments")
+    base_url: Annotated[
+        str | None, _help("Address of a compatible server, for local/…, vllm/… and others of one's own.")
+    ] = None
+    reply: Annotated[
+        Literal["reasoned", "label", "choice", "json", "tool"],
+        _daily(
+            "Ask for a comparison, for one word, for a letter (a multiple choice, for small judges), for a JSON "
+            "object, or for a tool call."
+        ),
+    ] = "reasoned"
+    grades: Annotated[bool, _help("Ask by how much an answer is better: A>>B, A>B, A=B, B>A or B>>A.")] = False
+    min_choice_mass: Annotated[
+        float, _help("Minimum total probability of the allowed words, if the server gives probabilities.")
+    ] = 0.5
+    single_order: Annotated[bool, _help("Accept a recording of one order only; there is then no flip rate.")] = False
+    own: Annotated[str | None, _help("The entrant that is the judge itself, for self-preference.", "by its name")] = (
+        None
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RejudgeOptions(AskingOptions):
+    """Options of `rejudge`."""
+
+    judge_model: Annotated[Sequence[str], _daily("The other judge; several are a panel.")]
+    out: Annotated[Path | None, _daily("Folder of the new run.", "RUN_DIR/rejudged/<judge>", metavar="PATH")] = None
+    budget_usd: BudgetUsd = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerateOptions(AskingOptions):
+    """Options of `generate`."""
+
+    entrant: Annotated[Sequence[str] | None, _daily("Only this entrant.", metavar="TEXT")] = None
+    budget_usd: BudgetUsd = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TournamentOptions(AskingOptions, RunOptions):
+    """Options of the verb `run`."""
+
+    dry_run: Annotated[bool, _daily("Only say what would be asked and what that costs; needs no key.")] = False
+    judge: Annotated[
+        Callable[..., Any] | None,
+        Help(
+            "Who judges instead of the config's judge: `async def judge(question)` that returns `A`, `B`, `TIE` or a "
+            "score, or `question.verdict(…)`. What it raises before its first answer ends the run; later it is a "
+            "failed verdict, not a tie.",
+            in_memory=True,
+        ),
+    ] = None
+
 
 @explains()
 @dataclass(frozen=True, kw_only=True)
 class PlaceOptions(Options):
     """The settings of one placement."""
 
-    arena: Annotated[
-        Sequence[Path],
-        _help("Human battles with conversations (Parquet, JSONL, CSV).", metavar="FILE", daily=True),
-    ]
-    model: Annotated[
-        str, _help("The new model: provider/model, or a file of its answers (prompt_id = question_id).", daily=True)
-    ]
+    arena: Annotated[Sequence[Path], _daily("Human battles with conversations (Parquet, JSONL, CSV).", metavar="FILE")]
+    model: Annotated[str, _daily("The new model: provider/model, or a file of its answers (prompt_id = question_id).")]
     judge: Annotated[
-        str,
-        _help(
-            "The judge: anthropic/…, openai/…, gemini/…, ollama/…, local/…, scripted/FILE or recorded/FILE.", daily=True
-        ),
+        str, _daily("The judge: anthropic/…, openai/…, gemini/…, ollama/…, local/…, scripted/FILE or recorded/FILE.")
     ]
     name: Annotated[str | None, _help("The new model's name on the board.", default="as the model says")] = None
-    n_battles: Annotated[int, _help("Battles to judge at most.", daily=True, least=1)] = 100
+    n_battles: Annotated[int, _daily("Battles to judge at most.", least=1)] = 100
     bootstraps: Annotated[int, _help("Bootstrap rounds over prompts; 0 means sandwich intervals.", least=0)] = 1000
     seed: Annotated[int, _help("Seed of sampling, sides and bootstrap.", least=0)] = 0
     languages: Annotated[Sequence[str], _help("Only battles in these languages (en,fr).", metavar="LANGUAGE,…")] = ()
     per_language: Annotated[int | None, _help("At most N judged battles per language.", least=1)] = None
     min_opponent_battles: Annotated[int, _help("Human battles that an opponent must have.", least=1)] = 500
-    rubric: Annotated[Path | None, _help("The rubric to judge by.", default="a general one", daily=True)] = None
+    rubric: Annotated[Path | None, _daily("The rubric to judge by.", default="a general one")] = None
     sampling: Annotated[
         Literal["informative", "random", "head"],
         _help("How opponents and questions are chosen; informative shrinks the interval fastest."),
@@ -907,20 +1091,14 @@ class PlaceOptions(Options):
     panel: Annotated[Path | None, _help("Judge exactly the battles of an earlier run's panel.json.")] = None
     until: Annotated[
         str | None,
-        _help(
-            "Stop when the interval is this narrow in points (80), or in places (rank:5).", metavar="WIDTH", daily=True
-        ),
+        _daily("Stop when the interval is this narrow in points (80), or in places (rank:5).", metavar="WIDTH"),
     ] = None
     looks: Annotated[int, _help("Rounds: after each, opponents are chosen again and the run may stop.", least=1)] = 5
     turns: Annotated[Literal["first", "all"], _help("The first turn of a conversation, or all of it.")] = "first"
     swap: Annotated[Literal["both", "random"], _help("Judge both orders, or one at random.")] = "both"
     calibrate: Annotated[
         int,
-        _help(
-            "Ask the judge about N battles that people decided, and widen the interval by what it shows.",
-            daily=True,
-            least=0,
-        ),
+        _daily("Ask the judge about N battles that people decided, and widen the interval by what it shows.", least=0),
     ] = 0
     families: Annotated[
         Path | None,
@@ -951,7 +1129,7 @@ class PlaceOptions(Options):
             metavar="OURS=THEIRS",
         ),
     ] = None
-    out: Annotated[Path, _help("Where the folder of the run goes.", metavar="DIR", daily=True)] = Path("placements")
+    out: Annotated[Path, _daily("Where the folder of the run goes.", metavar="DIR")] = Path("placements")
     cache_dir: Annotated[Path, _help("Where verdicts and answers are kept between runs.", metavar="DIR")] = Path(
         "judgments"
     )
@@ -982,3 +1160,11 @@ class PlaceOptions(Options):
             raise OptionError("1 bootstrap round says nothing about spread. Take at least 2, better 1000, or 0.")
         if self.anchor is not None and self.anchor[0] == self.name:
             raise OptionError("the new model cannot be the anchor: its rating is what is asked. Pin another model.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacementOptions(ServerOptions, PlaceOptions):
+    """Options of the verb `place`."""
+
+    batch: Annotated[bool, _help("Ask in batches at half price, however few the questions are.")] = False
+    dry_run: Annotated[bool, _daily("Say what would be asked and what it would cost; ask nothing.")] = False

@@ -20,7 +20,7 @@ from tiltyard.arena.policy import Policy, PublicationRules
 from tiltyard.arena.ratings import Ratings
 from tiltyard.arena.votes import vote_table
 from tiltyard.errors import ArenaError
-from tiltyard.report.weekly_text import worth_knowing
+from tiltyard.reporting.weekly_text import worth_knowing
 from tiltyard.validity.publication import Badge
 
 

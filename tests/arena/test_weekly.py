@@ -23,10 +23,10 @@ from tiltyard.arena.simulation import SimulationSettings, simulate
 from tiltyard.arena.simulation.ledger import RecordingArena
 from tiltyard.arena.units import DAY
 from tiltyard.arena.weekly import ContenderLane, WeeklyReport, weekly_report
-from tiltyard.report.weekly import weekly_page
-from tiltyard.report.weekly_text import quality_sentence, weekly_json, weekly_markdown
+from tiltyard.reporting.weekly import weekly_page
+from tiltyard.reporting.weekly_text import quality_sentence, weekly_json, weekly_markdown
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "reporting"))
 
 from page_tree import read_page
 

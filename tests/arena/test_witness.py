@@ -23,6 +23,7 @@ from tiltyard.arena.public_rows import receipt_of
 from tiltyard.arena.ratings import rate_votes
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store.checkpoints import load_votes
+from tiltyard.arena.store.erasing import erase
 from tiltyard.arena.store.verify import verify
 from tiltyard.arena.store.witnessing import (
     head_history,
@@ -37,6 +38,7 @@ from tiltyard.arena.votes import vote_table
 from tiltyard.arena.witness import RatedModel, Witness, check_witness, differing, read_witness
 from tiltyard.errors import ArenaError, OptionError
 from tiltyard.files import json_line
+from tiltyard.pages.figures import day
 
 __all__ = ["tiltyard"]
 
@@ -366,11 +368,13 @@ def test_a_kept_head_says_what_came_after_it(sqlite_url: str) -> None:
         play(arena, 3, seed=1)
         arena.append([e.Excluded(matchup_ids=tuple(name for name, _, _ in played[:4]), reason="x")])
         arena.append([e.Restored(matchup_ids=(played[0][0],), reason="x"), e.ModelDisabled(model="m0")])
+        erase(arena.store, [("prompt", "p0"), ("model", "m1"), ("answer", "r0-0")], arena.now())
         found = check_witness(lines_of(arena), "it", [kept])
     assert found.problems == []
     assert (
         f"contains the head you kept (row {kept.rows}, 2023-11-14 22:00 UTC). After it: 3 votes, 4 votes excluded, 1 "
-        "vote restored, model m0 disabled. Nobody but its operator vouches for those."
+        "vote restored, model m0 disabled, prompt p0 erased, model m1 erased. Nobody but its operator vouches for "
+        "those."
     ) in found.messages
 
 
@@ -416,6 +420,39 @@ def test_whoever_trusts_a_key_trusts_the_key_that_it_names_as_the_next(sqlite_ur
         assert "not by the key that was given" in check_witness(lines, "it", [], beside, [first]).problems[0]
 
 
+def test_a_head_states_a_possible_time_in_one_spelling_and_a_key_ends_with_the_one_it_names(sqlite_url: str) -> None:
+    clock, (old_pem, old), (pem, new) = Clock(), new_key(), new_key()
+    with open_arena(sqlite_url, clock) as arena:
+        arena.append([*catalog(), e.PhaseChanged(phase=4)])
+        play(arena, 3)
+        naming = state_head(arena.store, clock.now, pem=old_pem, next_key=new).file
+        play(arena, 3, seed=1)
+        lines, by_new, by_old = (
+            lines_of(arena),
+            *(state_head(arena.store, clock.now, pem=one).file for one in (pem, old_pem)),
+        )
+    assert naming is not None
+    assert by_new is not None
+    assert by_old is not None
+    honest = check_witness(lines, "it", [], [naming, by_new], [old])
+    assert honest.problems == []
+    assert not any("in other hands" in line for line in honest.messages)
+    leaked = check_witness(lines, "it", [], [naming, by_old], [old])
+    (told,) = [line for line in leaked.messages if "in other hands" in line]
+    assert told.startswith(f"{old} signed the head {by_old.stated.head} after it had named {new} as the next key")
+    early = signed(msgspec.structs.replace(by_new.stated, at="2020-01-01T00:00:00Z"), pem)
+    (problem,) = check_witness(lines, "it", [], [early]).problems
+    assert "states the time 2020-01-01T00:00:00Z, before its rows (2023-11-14 22:00 UTC)" in problem
+    for statement in (
+        by_new.statement.replace('"at":"', '"at":"every page was compared, '),
+        by_new.statement.replace('"votes":6', '"votes":9999,"votes":6'),
+        by_new.statement.replace('"conservative"', '"whatever"'),
+    ):
+        assert statement != by_new.statement
+        with pytest.raises(ArenaError, match="a head file states something else than a head"):
+            check_witness(lines, "it", [], [HeadFile(statement=statement)])
+
+
 def test_the_commands_from_a_key_to_a_verified_file(sqlite_url: str, tmp_path: Path, tiltyard: Run) -> None:
     with open_arena(sqlite_url) as arena:
         arena.append([*catalog(), e.PhaseChanged(phase=3)])
@@ -441,7 +478,11 @@ def test_the_commands_from_a_key_to_a_verified_file(sqlite_url: str, tmp_path: P
     assert "Whoever wrote it could have invented, changed or left out votes" in alone.stdout
     mine = tiltyard("verify", str(file), "--receipt", own, "--receipt", f"{own}={choice}")
     assert mine.returncode == 0
-    assert f"your vote {own}: {choice}, counted" in mine.stdout
+    row = next(row for row in map(json.loads, file.read_text().splitlines()[1:]) if row.get("receipt") == own)
+    assert (
+        f"your vote {own}: {choice}, where A was '{row['model_a']}' and B '{row['model_b']}', on the prompt "
+        f"'{row['prompt']}', in the hour of {day(row['hour'] * HOUR)}: counted\n"
+    ) in mine.stdout
     wrong = "A" if choice != "A" else "B"
     for asked, told in (
         (f"{own}={wrong}", f"the vote {own} is recorded as {choice}, not as {wrong}"),

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.tournament.folder import change, make_folder, script
-from tiltyard.cli.asking import run_to_end
+from tiltyard.verbs.asking import to_end
 
 RUN = ("run", "tournament.yaml", "--mode", "headline", "--output-dir", "run", "--yes")
 
@@ -143,4 +143,4 @@ def test_what_a_run_comes_to_is_handed_over_and_never_written_out() -> None:
     async def work() -> Large:
         return result
 
-    assert run_to_end(work()) is result
+    assert to_end(work()) is result

@@ -6,18 +6,27 @@ import inspect
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import typer
 
 import tiltyard as ty
 from tests.cli.conftest import ROOT, Run
+from tests.tournament.folder import make_folder, script
 from tiltyard.cli.main import make_app
 from tiltyard.cli.output import as_flag
 from tiltyard.errors import TiltyardError
+from tiltyard.options import ProgressListener
 
-VERBS: dict[str, Callable[..., Any]] = {"rate": ty.rate, "compare": ty.compare, "gate": ty.gate, "plan": ty.plan}
+VERBS: dict[str, Callable[..., Any]] = {
+    **{name: getattr(ty, name) for name in ("rate", "compare", "gate", "plan", "publish", "verify", "generate", "run")},
+    "place": ty.place,
+    "report": ty.report,
+    "init": ty.init,
+    "judge check": ty.judge_check,
+    "judge rejudge": ty.rejudge,
+}
 TODAY, LAST_WEEK = (str(ROOT / f"examples/versions/{name}.jsonl") for name in ("today", "last-week"))
 BIRDS = str(ROOT / "examples/birds.jsonl")
 OUTPUT = {
@@ -25,17 +34,35 @@ OUTPUT = {
     "compare": {"--format", "--out", "--to", "--prompts"},
     "gate": {"--format", "--markdown", "--junit", "--json", "--to", "--allow-unknown"},
     "plan": {"--format", "--out"},
+    "publish": set(),
+    "verify": {"--format", "--ratings-only"},
+    "generate": {"--config", "--yes"},
+    "run": {"--config", "--yes", "--to"},
+    "report": set(),
+    "init": set(),
+    "place": {"--format", "--recompute", "--yes"},
+    "judge check": {"--format", "--yes"},
+    "judge rejudge": {"--yes"},
 }
-FLAGS = {"battles": "--in", "differences": "--difference", "format": "--from"}
-IN_MEMORY = {"notify", "texts"}
+FLAGS = {
+    "budget_usd": "--budget",
+    "labels_path": "--calibrate",
+    "battles": "--in",
+    "differences": "--difference",
+    "format": "--from",
+}
+HANDED_IN = {"notify", "confirm", "progress"}
+IN_MEMORY = {"compare": {"texts"}, "gate": {"texts"}, "publish": {"pictures"}, "run": {"judge"}, "init": {"choose"}}
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_options_are_the_same_but_for_output_and_data_in_memory(verb: str) -> None:
     command: Any = typer.main.get_command(make_app())
-    flags = {one.opts[0] for one in command.commands[verb].params if one.param_type_name == "option"}
+    for word in verb.split():
+        command = command.commands[word]
+    flags = {one.opts[0] for one in command.params if one.param_type_name == "option"}
     given = inspect.signature(VERBS[verb]).parameters.values()
-    named = {one.name for one in given if one.kind is one.KEYWORD_ONLY} - IN_MEMORY
+    named = {one.name for one in given if one.kind is one.KEYWORD_ONLY} - {*HANDED_IN, *IN_MEMORY.get(verb, ())}
     assert flags - OUTPUT[verb] == {FLAGS.get(name, f"--{name.replace('_', '-')}") for name in named}
     assert all(f"    {name}: " in str(VERBS[verb].__doc__) for name in named)
 
@@ -95,6 +122,28 @@ REFUSED: dict[str, tuple[str, tuple[Any, ...], dict[str, Any]]] = {
     "plan --people --judge gpt-5-mini": ("plan", (), {"people": True, "judge": "gpt-5-mini"}),
     f"plan --in {BIRDS} --top 2 --difference 5": ("plan", (), {"battles": BIRDS, "top": 2, "differences": [5]}),
     "plan SCORES --top 2": ("plan", ("*SCORES",), {"top": 2}),
+    "verify nowhere": ("verify", ("nowhere",), {}),
+    f"verify {BIRDS}": ("verify", (BIRDS,), {}),
+    "verify nowhere --fingerprint x": ("verify", ("nowhere",), {"fingerprint": "x"}),
+    f"verify {BIRDS} --besides CNAME": ("verify", (BIRDS,), {"besides": ["CNAME"]}),
+    "run nowhere.yaml --mode pilot": ("run", ("nowhere.yaml",), {"mode": "pilot"}),
+    "generate nowhere.yaml": ("generate", ("nowhere.yaml",), {}),
+    "report nowhere": ("report", ("nowhere",), {}),
+    "init made": ("init", ("made",), {}),
+    f"init made --answers {BIRDS} --arena --judge gpt-5": (
+        "init",
+        ("made",),
+        {"answers": [BIRDS], "arena": True, "judge": "gpt-5"},
+    ),
+    "place --arena nowhere --model gpt-5 --judge gpt-5": (
+        "place",
+        (),
+        {"arena": [Path("nowhere")], "model": "gpt-5", "judge": "gpt-5"},
+    ),
+    "judge check nowhere --judge-model gpt-5": ("judge check", ("nowhere",), {"judge_model": ["gpt-5"]}),
+    "judge rejudge nowhere --judge-model gpt-5": ("judge rejudge", ("nowhere",), {"judge_model": "gpt-5"}),
+    f"publish {BIRDS} site --url javascript:x": ("publish", (BIRDS, "site"), {"url": "javascript:x"}),
+    f"publish {BIRDS} site --anchor nobody=1000": ("publish", (BIRDS, "site"), {"anchor": ("nobody", 1000.0)}),
 }
 
 
@@ -125,3 +174,44 @@ def test_what_an_arena_or_a_review_says_is_handed_out(tmp_path: Path) -> None:
     ty.plan(judge="nobody/model", notify=heard.append)
     assert len(heard) == 1
     assert "nobody/model" in heard[0]
+
+
+def test_a_function_prints_nothing_and_its_answer_is_what_the_command_prints(
+    tiltyard: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    site = tmp_path / "site"
+    published, verified = ty.publish(BIRDS, site), ty.verify(site)
+    assert capsys.readouterr() == ("", "")
+    assert tiltyard("publish", BIRDS, str(site)).stdout == f"{published}\n"
+    assert tiltyard("verify", str(site)).stdout == f"{verified}\n"
+    assert tiltyard("verify", str(site), "--format", "json").stdout == f"{verified.to_json()}\n"
+
+
+def test_who_is_asked_may_refuse_and_who_listens_hears_of_every_verdict(tmp_path: Path) -> None:
+    script(tmp_path / "judge.yaml")
+    config, folder = make_folder(tmp_path, judge="scripted/judge.yaml"), tmp_path / "run"
+    asked: list[str] = []
+
+    def refuse(question: str) -> None:
+        asked.append(question)
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        ty.run(config, output_dir=folder, confirm=refuse)
+    assert asked == ["Ask scripted/judge.yaml 42 questions?"]
+    assert not folder.exists()
+
+    class Listener(ProgressListener):
+        heard: ClassVar[list[Any]] = []
+
+        def begin(self, folder: Path) -> None:
+            self.heard.append(folder)
+
+        def verdict(self, matchup: Any, verdict: Any) -> None:
+            self.heard.append(verdict)
+
+    done = ty.run(config, output_dir=folder, confirm=asked.append, progress=Listener())
+    assert (asked[0], done.folder, Listener.heard[0]) == (asked[1], folder, folder)
+    assert len(Listener.heard) == 1 + 42
+    assert str(ty.run(config, output_dir=folder)) == str(done)
+    assert ty.run(config, output_dir=folder, dry_run=True).queries == 0

@@ -10,7 +10,7 @@ import pytest
 
 from tests.tournament.folder import make_folder, script
 from tiltyard.options import RunOptions
-from tiltyard.report import write_report
+from tiltyard.reporting import write_report
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.plan import make_plan
 from tiltyard.tournament.run import asking_parts, carry_out, make_judge, make_judging_plan
@@ -24,9 +24,8 @@ def run(folder: Path, **extra: object) -> Path:
     plan = make_plan(load_setup(make_folder(folder, judge="scripted/judge.yaml", **extra)), RunOptions(mode="headline"))
     asking = asking_parts(plan.setup, print, budget_usd=None, max_batch=None)
     judge = make_judge(plan.setup, plan.judge_model, asking)
-    asyncio.run(
-        carry_out(plan, make_judging_plan(plan), judge, folder / "run", prices=asking.prices, finish=write_report)
-    )
+    asyncio.run(carry_out(plan, make_judging_plan(plan), judge, folder / "run", prices=asking.prices))
+    write_report(folder / "run")
     return folder / "run"
 
 

@@ -25,7 +25,6 @@ from tests.fakes.behaviour import always_succeeded
 from tests.forked import Forked, command
 from tests.placement.arena_files import write_arena
 from tests.placement.conftest import answer_or_judge, read_json
-from tests.records import replace
 
 CONCURRENCY = 16
 BATTLES = 40
@@ -52,26 +51,28 @@ def place_in_batches(arena: str, model: str, judge: str) -> None:
     """`tiltyard place … --batch`, with less patience for the provider than a user should have."""
     from tiltyard.cli.output import note
     from tiltyard.judging.run_folder import utc_now
+    from tiltyard.llm.asking import AskingParts, AskingSettings
     from tiltyard.options import PlaceOptions
-    from tiltyard.placement.answers import asking_parts, make_answers, make_judge, name_of
+    from tiltyard.placement.answers import make_answers, make_judge, name_of
     from tiltyard.placement.plan import make_plan, with_judge
     from tiltyard.placement.rounds import Participants
     from tiltyard.placement.run import carry_out, run_folder
-    from tiltyard.report import write_report
+    from tiltyard.reporting import write_report
 
     options = PlaceOptions(
         arena=(Path(arena),), model=model, judge=judge, n_battles=BATTLES, bootstraps=20, min_opponent_battles=20
     )
-    asking = asking_parts(note, batch=True)
     hasty = {"poll_initial_seconds": 0.01, "poll_max_seconds": 0.03, "adoption_grace_seconds": 1.0}
-    asking = replace(asking, settings=replace(asking.settings, **hasty))
+    asking = AskingParts.for_command(AskingSettings(batch=True, batch_floor=0, **hasty), note)
     name, known = name_of(options)
     judging = make_judge(options, asking)
     plan = with_judge(make_plan(options, name, known), judging.name)
     participants = Participants(
         judging, make_answers(plan, known, asking), on_round=lambda result: note(f"round {result.round}:")
     )
-    asyncio.run(carry_out(plan, participants, run_folder(plan, utc_now), prices=asking.prices, finish=write_report))
+    folder = run_folder(plan, utc_now)
+    asyncio.run(carry_out(plan, participants, folder, prices=asking.prices))
+    write_report(folder)
 
 
 class Site:

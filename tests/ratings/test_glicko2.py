@@ -363,10 +363,13 @@ def test_a_game_against_a_well_known_equal_tells_most():
     "wrong",
     [
         {"tau": 0.0},
+        {"tau": 1e-150},
         {"tau": 50.0},
         {"volatility": 0.0},
+        {"volatility": 1e-300},
         {"deviation": 400.0},
         {"deviation_min": 0.0},
+        {"deviation_min": 1e-300},
         {"epsilon": -1.0},
         {"rating": math.nan},
         {"scale": 0.0},
@@ -379,6 +382,18 @@ def test_a_game_against_a_well_known_equal_tells_most():
 def test_settings_without_meaning_are_an_error(wrong):
     with pytest.raises(OptionError, match="Glicko-2"):
         Glicko2Settings(**wrong)
+
+
+@pytest.mark.parametrize("deviations", [(1e-6, 1e-6), (1e-6, 1e6), (1e6, 1e6)])
+@pytest.mark.parametrize("tau", [0.01, 10.0])
+@pytest.mark.parametrize("volatility", [1e-6, 1.0])
+def test_whatever_settings_are_allowed_give_numbers(deviations, tau, volatility):
+    least, most = deviations
+    settings = Glicko2Settings(1e9, most, volatility, tau, deviation_min=least, deviation_max=most)
+    rng = np.random.default_rng(1)
+    a = rng.integers(0, 4, 200)
+    state = rate_battles(a, (a + 1) % 5, rng.integers(0, 3, 200) / 2, start=5, settings=settings)
+    assert np.isfinite([state.rating, state.deviation, state.volatility]).all()
 
 
 def test_a_state_that_cannot_be_continued_is_an_error():

@@ -32,7 +32,7 @@ from tiltyard.arena.store.witnessing import record_head, state_head
 from tiltyard.arena.units import DAY
 from tiltyard.arena.weekly import weekly_report
 from tiltyard.cli.main import make_app
-from tiltyard.report.weekly import keep_finished_weeks
+from tiltyard.reporting.weekly import keep_finished_weeks
 
 EXAMPLES = ROOT / "examples"
 Made = dict[str, list[Any]]
@@ -376,7 +376,7 @@ def site(url: str) -> Made:
         witness = [json.loads(line) for line in client.get("/api/v1/witness.jsonl").text.splitlines()]
         today = client.get(f"/leaderboard.json?on={day_of(made.arena.now())}").json()
         return {
-            "Leaderboard of a day": [{"rows": today["rows"]}],
+            "Leaderboard of a day": [today],
             "Leaderboard files": [
                 board,
                 client.get("/leaderboard.json?q=zyx").json(),

@@ -14,7 +14,7 @@ def tournament(config: str, folder: str, grace_seconds: float) -> None:
     A minute in which an accepted batch may be missing from the list is right for a provider and too long for a test.
     """
     from tiltyard.options import RunOptions
-    from tiltyard.report import write_report
+    from tiltyard.reporting import write_report
     from tiltyard.tournament.config import load_setup
     from tiltyard.tournament.plan import make_plan
     from tiltyard.tournament.run import asking_parts, carry_out, make_judge, make_judging_plan
@@ -24,6 +24,5 @@ def tournament(config: str, folder: str, grace_seconds: float) -> None:
     asking = asking_parts(setup, lambda line: None, budget_usd=None, max_batch=None)
     asking = replace(asking, settings=replace(asking.settings, adoption_grace_seconds=grace_seconds))
     judge = make_judge(setup, plan.judge_model, asking)
-    asyncio.run(
-        carry_out(plan, make_judging_plan(plan), judge, Path(folder), prices=asking.prices, finish=write_report)
-    )
+    asyncio.run(carry_out(plan, make_judging_plan(plan), judge, Path(folder), prices=asking.prices))
+    write_report(folder)

@@ -14,7 +14,7 @@ from tests.tournament.folder import ENTRANTS, change, make_folder, read_lines, s
 from tiltyard.battles import BattleTable, Codes, Outcome, Source
 from tiltyard.errors import ConfigError
 from tiltyard.options import RunOptions
-from tiltyard.report import read_run, write_report
+from tiltyard.reporting import read_run, write_report
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.plan import make_plan
 from tiltyard.tournament.ratings import BaselineTable, baseline_text, rate_against

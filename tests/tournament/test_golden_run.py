@@ -21,7 +21,7 @@ from tests.records import replace
 from tests.tournament.folder import make_folder, script, shown_as
 from tiltyard.llm.prices import PriceTable
 from tiltyard.options import RunOptions
-from tiltyard.report import write_report
+from tiltyard.reporting import write_report
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.plan import make_plan
 from tiltyard.tournament.run import asking_parts, carry_out, make_judge, make_judging_plan
@@ -84,11 +84,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     asking = replace(asking_parts(setup, print, budget_usd=None, max_batch=None), now=lambda: NOON.timestamp())
     folder = root / "run"
     judge = make_judge(setup, plan.judge_model, asking)
-    asyncio.run(
-        carry_out(
-            plan, make_judging_plan(plan), judge, folder, prices=PriceTable.load(), now=ticking(), finish=write_report
-        )
-    )
+    asyncio.run(carry_out(plan, make_judging_plan(plan), judge, folder, prices=PriceTable.load(), now=ticking()))
+    write_report(folder)
     return folder
 
 

@@ -19,7 +19,7 @@ from tests.tournament.folder import lines
 from tiltyard.arena.policy import read_policy
 from tiltyard.judging.plan import Rubric
 from tiltyard.tournament.config import load_setup
-from tiltyard.tournament.starter import pilot_size
+from tiltyard.verbs.init import pilot_size
 
 ASKED = [f"What is {n} + {n}?" for n in range(14)]
 
@@ -118,7 +118,7 @@ def test_nothing_is_overwritten_and_nothing_is_half_written(tmp_path: Path, tilt
         (("--answers", "absent.csv"), "there is no answer file absent.csv"),
         (("--answers", "v1.jsonl"), "two models or more are needed, the answers are of v1"),
         (("--answers", "v1.jsonl", "--answers", "v2.csv", "--judge", "hal"), "Cannot tell who makes the model 'hal'"),
-        (("--answers", "v1.jsonl", "--map", "answer"), "write FIELD=COLUMN"),
+        (("--answers", "v1.jsonl", "--map", "answer"), "expected FIELD=COLUMN"),
         (("--answers", "v1.jsonl", "--arena", "--judge", "gpt-5"), "--arena has no judge"),
         (("--answers", "v1.jsonl", "--answers", "v2.csv", "--rubric", "no.md"), "there is no rubric"),
         (("v2.csv", "--answers", "v1.jsonl", "--answers", "v2.csv"), "v2.csv is a file. Name a folder"),

@@ -25,8 +25,8 @@ from tiltyard.errors import BankError
 from tiltyard.judging import Matchup, Rubric, make_questions
 from tiltyard.judging.plan import CaseImages
 from tiltyard.llm.prices import asked_tokens
-from tiltyard.report import run as run_module
-from tiltyard.report.run import ShownImages
+from tiltyard.reporting import run as run_module
+from tiltyard.reporting.run import ShownImages
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

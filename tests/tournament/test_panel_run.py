@@ -16,8 +16,8 @@ from tiltyard.battles import read_battles
 from tiltyard.boards import rate
 from tiltyard.errors import JudgingError
 from tiltyard.judging import RecordedJudge
-from tiltyard.report.run import read_run
-from tiltyard.report.sections import disagreements
+from tiltyard.reporting.run import read_run
+from tiltyard.reporting.sections import disagreements
 
 Tiltyard = Callable[..., Any]
 JUDGES = ("scripted/one.yaml", "scripted/two.yaml", "scripted/three.yaml")

@@ -25,7 +25,7 @@ from tests.tournament.folder import ANSWERS, ENTRANTS, PROMPTS, change, lines, m
 from tests.tournament.killing import AT_SUBMIT, COLLECT, MODELS, Site
 from tiltyard.errors import ConfigError, OptionError
 from tiltyard.judging import Question
-from tiltyard.report.run import read_run
+from tiltyard.reporting.run import read_run
 
 Tiltyard = Callable[..., subprocess.CompletedProcess[str]]
 ANSWERED = 9 + 12
@@ -187,7 +187,7 @@ def many(root: Path, prompts: int, **settings: Any) -> Path:
 
 def test_scores_and_pairs_of_one_run_say_which_is_cheaper(tmp_path: Path) -> None:
     config = many(tmp_path, 40, judge__task="both")
-    result = ty.run_tournament(config, judge=by_length, output_dir=tmp_path / "run")
+    result = ty.run(config, judge=by_length, output_dir=tmp_path / "run")
     beside = result.scores.dimensions["calibration"].against_pairs
     assert (beside.unit, beside.score_cost, beside.pair_cost) == ("questions", 120.0, 240.0)
     assert beside.ratio is not None
@@ -208,9 +208,7 @@ def test_people_correct_a_judge_that_favours_length(tmp_path: Path) -> None:
         for place, name in enumerate(ENTRANTS)
     ]
     lines(tmp_path / "people.jsonl", people)
-    result = ty.run_tournament(
-        config, judge=by_length, output_dir=tmp_path / "run", labels_path=tmp_path / "people.jsonl"
-    )
+    result = ty.run(config, judge=by_length, output_dir=tmp_path / "run", labels_path=tmp_path / "people.jsonl")
     (metric,) = result.scores.dimensions["calibration"].metrics
     assert metric.people.answers == 90
     assert metric.people.judge_minus_people < 0
@@ -226,7 +224,7 @@ def test_peoples_scores_must_be_on_the_scale(tmp_path: Path) -> None:
     config = many(tmp_path, 20, judge__task="scores")
     lines(tmp_path / "people.jsonl", [{"model": "otter", "question_id": "q1", "score": 85}])
     with pytest.raises(OptionError, match=r"people.jsonl"):
-        ty.run_tournament(config, judge=by_length, labels_path=tmp_path / "people.jsonl", output_dir=tmp_path / "run")
+        ty.run(config, judge=by_length, labels_path=tmp_path / "people.jsonl", output_dir=tmp_path / "run")
 
 
 def test_labels_that_are_not_about_what_is_judged_are_refused(tmp_path: Path) -> None:
@@ -237,9 +235,9 @@ def test_labels_that_are_not_about_what_is_judged_are_refused(tmp_path: Path) ->
     )
     lines(scores, [{"model": "otter", "question_id": "p1", "score": 5}])
     with pytest.raises(OptionError, match=r"has labels of pairs, and judge\.task is scores"):
-        ty.run_tournament(config, judge=by_length, labels_path=labels)
+        ty.run(config, judge=by_length, labels_path=labels)
     with pytest.raises(OptionError, match=r"has scores, and judge\.task is pairs"):
-        ty.run_tournament(change(config, judge__task="pairs"), judge=by_length, labels_path=scores)
+        ty.run(change(config, judge__task="pairs"), judge=by_length, labels_path=scores)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +261,7 @@ def test_settings_that_do_not_fit_are_refused_before_anything_is_asked(
 ) -> None:
     config = change(make_folder(tmp_path), **{"judge__task": "scores"} | settings)
     with pytest.raises(ConfigError) as caught:
-        ty.run_tournament(config, judge=by_length)
+        ty.run(config, judge=by_length)
     told = "\n".join([str(caught.value), *map(str, getattr(caught.value, "problems", ()))])
     assert words in told
 
@@ -275,7 +273,7 @@ def test_criteria_stand_side_by_side_and_are_weighted_as_stated(tmp_path: Path) 
     weights = {"accuracy": 0.75, "clarity": 0.25}
     config = change(make_folder(tmp_path), judge__task="scores", rubrics__factuality__criteria=weights)
     with_all = change(config, rubrics__calibration__criteria=["accuracy", "clarity"])
-    ty.run_tournament(with_all, judge=graded, output_dir=tmp_path / "run")
+    ty.run(with_all, judge=graded, output_dir=tmp_path / "run")
     rows = read_lines(tmp_path / "run" / "scores.jsonl")
     assert {(row["metric"], row["score"]) for row in rows} == {
         ("factuality", 7.0),
@@ -300,21 +298,21 @@ def test_a_judge_named_in_the_config_is_imported_from_beside_it(tmp_path: Path, 
     assert refused.returncode == 1
 
 
-def test_options_of_run_tournament_are_checked(tmp_path: Path) -> None:
+def test_options_of_a_run_are_checked(tmp_path: Path) -> None:
     config = make_folder(tmp_path)
-    with pytest.raises(OptionError, match="there is no option 'budget'"):
-        ty.run_tournament(config, judge=by_length, budget=3)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'budget'"):
+        ty.run(config, judge=by_length, budget=3)
     with pytest.raises(OptionError, match="both say who judges"):
-        ty.run_tournament(config, judge=by_length, judge_model="local/x")
+        ty.run(config, judge=by_length, judge_model="local/x")
     with pytest.raises(OptionError, match="mode is 'all'"):
-        ty.run_tournament(config, judge=by_length, mode="all")
+        ty.run(config, judge=by_length, mode="all")
 
 
 def test_a_folder_that_held_scores_holds_none_after_a_run_of_pairs(tmp_path: Path) -> None:
     config = change(make_folder(tmp_path), judge__task="both")
-    ty.run_tournament(config, judge=by_length, output_dir=tmp_path / "run")
+    ty.run(config, judge=by_length, output_dir=tmp_path / "run")
     assert (tmp_path / "run" / "scores" / "factuality.jsonl").is_file()
-    ty.run_tournament(change(config, judge__task="pairs"), judge=by_length, output_dir=tmp_path / "run")
+    ty.run(change(config, judge__task="pairs"), judge=by_length, output_dir=tmp_path / "run")
     left = {path.name for path in (tmp_path / "run").rglob("*score*")}
     assert left <= {"scores"}
     assert len(PROMPTS) == 4
@@ -334,7 +332,7 @@ def test_ctrl_c_ends_a_run_in_a_script_and_in_a_notebook(tmp_path: Path, noteboo
         return "A"
 
     def script() -> None:
-        ty.run_tournament(config, judge=interrupted, output_dir=tmp_path / "run")
+        ty.run(config, judge=interrupted, output_dir=tmp_path / "run")
 
     async def cell() -> None:
         script()
@@ -345,5 +343,5 @@ def test_ctrl_c_ends_a_run_in_a_script_and_in_a_notebook(tmp_path: Path, noteboo
     kept = read_lines(tmp_path / "judgments" / "judgments_calibration.jsonl")
     assert len(kept) == stopped_at
     first.clear()
-    ty.run_tournament(config, judge=interrupted, output_dir=tmp_path / "run")
+    ty.run(config, judge=interrupted, output_dir=tmp_path / "run")
     assert len(set(calls)) == len(calls) > stopped_at + 60

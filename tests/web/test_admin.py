@@ -25,6 +25,7 @@ from tiltyard.arena import events as e
 from tiltyard.arena.policy import Limits
 from tiltyard.arena.service import Arena, clock
 from tiltyard.arena.store.checkpoints import encode_state
+from tiltyard.arena.store.erasing import erase
 from tiltyard.arena.store.verify import verify
 from tiltyard.arena.voting import TooMany
 from tiltyard.arena.writer import Load
@@ -364,6 +365,12 @@ def test_a_prompt_whose_answers_were_public_is_switched_on_with_a_warning(sqlite
         assert "switched on again, it would no longer be blind" in desk.page("/admin/prompts")
         where = switch("on")
         assert "it is no longer blind" in desk.page(where)
+        assert 'aria-label="Switch off: q00"' in desk.page("/admin/prompts")
+        erase(site.arena.store, [("prompt", "q00")], site.arena.now())
+        erased = desk.page("/admin/prompts")
+        assert "Erased: it cannot be served again." in erased
+        assert ": q00" not in erased
+        assert ": q01" in erased
 
 
 def test_when_answers_are_public_is_an_event_like_any_setting(staffed: SmallSite) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench.crowd import Look, allow_sockets, crowd, growth
+
+from tests.web.crowd import Look, allow_sockets, crowd, growth
 
 SECONDS = float(os.environ.get("TILTYARD_CROWD_SECONDS", "60"))
 """28800 for the eight hours that an arena should be left alone."""

@@ -20,6 +20,7 @@ from tests.arena.engines import sql
 from tests.cli.conftest import Run, tiltyard
 from tests.forked import PATIENCE_SECONDS
 from tests.processes import wait_until
+from tests.publish.test_fetching import served
 from tests.records import replace
 from tests.stand_in import program
 from tests.web.administrators import staffed_site
@@ -128,6 +129,22 @@ def test_verify_takes_the_address_of_a_site(sqlite_url: str, tiltyard: Run) -> N
         other = tiltyard("verify", address, "--head", f"{'0' * 64}@{new.head.rows}")
         assert (other.returncode, "something up to it was changed" in other.stdout) == (3, True)
         assert tiltyard("verify", f"{address}/nowhere.jsonl").returncode == 1
+        assert "no page of the site was compared with it" in done.stdout
+        witness, heads = (urlopen(address + path).read() for path in ("/api/v1/witness.jsonl", "/api/v1/heads"))
+    published = json.loads(heads)
+    false = [{**published["heads"][0], "head": f"{'b' * 64}@1"}, *published["heads"][1:]]
+    for body, told in (
+        (heads, "agrees with itself"),
+        (json.dumps({**published, "heads": false}).encode(), "something up to it was changed"),
+        (b"<html>", "is no list of heads"),
+        (b"null", "is no list of heads"),
+        (b'{"heads":[1]}', "is no list of heads"),
+    ):
+        with served({"api/v1/witness.jsonl": witness, "api/v1/heads": body}) as (place, _):
+            done = tiltyard("verify", place)
+        assert told in done.stdout + done.stderr
+        assert (done.returncode == 0) == (body is heads)
+        assert "Traceback" not in done.stderr
 
 
 def test_a_voter_is_told_the_receipt_with_which_the_vote_is_found(sqlite_site: SmallSite) -> None:

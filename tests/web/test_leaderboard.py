@@ -18,7 +18,7 @@ from tests.records import replace
 from tests.web.board_fixtures import MODELS, NAMES, NEWCOMER, BoardSite, board_site, week_of_votes
 from tiltyard.arena.following.observatory import Snapshot
 from tiltyard.arena.following.parts import VotePart
-from tiltyard.report.weekly_text import worth_knowing
+from tiltyard.reporting.weekly_text import worth_knowing
 from tiltyard.validity.publication import Badge
 from tiltyard.web.board_pages import leaderboard_view
 from tiltyard.web.board_query import COLUMNS, BoardQuery

@@ -23,9 +23,9 @@ from tiltyard.arena.state import CastVote, VoteStanding
 from tiltyard.arena.weights import ContestedModel
 from tiltyard.decisions.records import EstimatedDifference
 from tiltyard.pages.escaping import Html
-from tiltyard.report import weekly_text as said
-from tiltyard.report.weekly import by_shown_name
-from tiltyard.report.weekly_text import weekly_markdown
+from tiltyard.reporting import weekly_text as said
+from tiltyard.reporting.weekly import by_shown_name
+from tiltyard.reporting.weekly_text import weekly_markdown
 from tiltyard.web import pages, rendering
 from tiltyard.web.me import ENOUGH, own_page
 from tiltyard.web.model import compare_page

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -49,15 +50,15 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """What the arena is called."""
     board: tuple[tuple[str, float, float], ...] = ()
     """Every model in the order shown: its name, the rating shown and its deviation. In phase 1 there is no board."""
-    ordered_by: str = ""
+    ordered_by: Literal["", "conservative", "legacy_elo"] = ""
     """What the rating shown is: `conservative`, or `legacy_elo` in phase 2."""
     votes: int = 0
     """Counted votes."""
-    version: str = ""
+    version: Annotated[str, msgspec.Meta(max_length=60)] = ""
     """The version of the program."""
-    weights: str = ""
+    weights: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$")] = ""
     """The SHA-256 of the weights that the votes have there, as the last line of a witness; empty if all weigh 1."""
-    state: str | msgspec.UnsetType = msgspec.UNSET
+    state: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")] | msgspec.UnsetType = msgspec.UNSET
     """In a signed statement: the SHA-256 of the checkpoint that is kept there, from which `verify --since` begins."""
     next_key: str | msgspec.UnsetType = msgspec.UNSET
     """The public key that signs later heads: whoever trusts this one may trust that one."""
@@ -77,8 +78,12 @@ class HeadFile(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def stated(self) -> Statement:
         """What it states."""
         try:
-            return msgspec.json.decode(self.statement, type=Statement)
-        except msgspec.MsgspecError as error:
+            stated = msgspec.json.decode(self.statement, type=Statement)
+            if msgspec.json.encode(stated).decode() != self.statement:
+                raise ValueError("it is not written as tiltyard writes it: a key may be there twice")
+            datetime.fromisoformat(stated.at)
+            return stated
+        except (msgspec.MsgspecError, ValueError) as error:
             raise ArenaError(f"a head file states something else than a head: {error}.") from None
 
     def wrong(self) -> str:
@@ -132,6 +137,19 @@ def with_successors(keys: Iterable[str], heads: Iterable[HeadFile]) -> list[str]
         if named and file.key in result and not file.wrong():
             result.append(named)
     return result
+
+
+def signed_after_the_next(heads: Iterable[HeadFile]) -> Iterator[str]:
+    """The keys that signed something after a head in which they named the next key, or named two, a sentence each."""
+    named: dict[str, str] = {}
+    for file in sorted(heads, key=lambda file: (plain(file).rows, file.stated.at)):
+        if file.key in named:
+            yield (
+                f"{file.key} signed the head {plain(file)} after it had named {named[file.key]} as the next key: ask "
+                "the operator why, it may be in other hands"
+            )
+        elif file.signature and file.stated.next_key:
+            named[file.key] = file.stated.next_key
 
 
 def read_named(name: str) -> str:

@@ -96,6 +96,13 @@ class PublicRestoration(_Row, frozen=True, kw_only=True, tag="restored"):
     receipts: tuple[str, ...]
 
 
+class PublicErasure(_Row, frozen=True, kw_only=True, tag="erased"):
+    """The text of the prompt, or the title of the model, is gone: whoever published it is asked to take it out."""
+
+    what: Literal["prompt", "model"]
+    name: str
+
+
 PublicRow = (
     PublicSettings
     | PublicPhase
@@ -106,6 +113,7 @@ PublicRow = (
     | PublicVote
     | PublicExclusion
     | PublicRestoration
+    | PublicErasure
 )
 
 
@@ -174,6 +182,9 @@ def public_rows(
                 if names:
                     kind = PublicExclusion if isinstance(body, e.Excluded) else PublicRestoration
                     yield kind(hour=hour, receipts=names)
+            case e.Erased(what="prompt" | "model" as what, subject_id=name):
+                if what == "model" or name in prompts:
+                    yield PublicErasure(hour=hour, what=what, name=name)
             case e.ModelAdded():
                 yield PublicModel(hour=hour, model=body.model)
             case e.ModelEnabled():

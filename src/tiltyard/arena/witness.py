@@ -14,6 +14,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import chain
 from math import isclose
 from typing import Any, NamedTuple, TypeVar
@@ -26,19 +27,23 @@ from tiltyard.arena import public_rows as rows
 from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE, official_order
 from tiltyard.arena.chain import FIRST_HASH, link_line
 from tiltyard.arena.following.replay import published_ratings
-from tiltyard.arena.heads import Head, HeadFile, plain, with_successors
+from tiltyard.arena.heads import Head, HeadFile, plain, signed_after_the_next, with_successors
 from tiltyard.arena.policy import PHASES
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.units import HOUR
+from tiltyard.arena.units import HOUR, SECOND
 from tiltyard.arena.votes import CastVote, VoteColumns, VoteStanding, VoteTable, vote_table
 from tiltyard.errors import ArenaError, OptionError, TiltyardError
-from tiltyard.pages.escaping import look_alikes
+from tiltyard.files import json_text
+from tiltyard.pages.escaping import look_alikes, seen
 from tiltyard.pages.figures import day, plural
 
 T = TypeVar("T")
 
 FORMAT = 2
 """The version of the file."""
+
+SHOWN = 20
+"""Problems that are printed."""
 
 LAST_HOUR = 8_000_000
 """Somewhere in the year 2882: later hours are mistakes."""
@@ -106,6 +111,24 @@ class Finding(msgspec.Struct, kw_only=True):
         if self.problems:
             return f"does NOT agree: {plural(len(self.problems), 'problem')}"
         return f"agrees {self.agrees}: {self.agreement}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """What a check found, for programs."""
+        return {**self.values, "agrees": self.agrees, "conclusion": self.conclusion, "problems": self.problems}
+
+    def to_json(self) -> str:
+        """The same as JSON."""
+        return json_text(self.to_dict())
+
+    def render(self, format: str = "table") -> str:
+        """The finding as a text for people (`table`) or for programs (`json`)."""
+        if format == "json":
+            return self.to_json()
+        wrong = [f"WRONG: {problem}" for problem in self.problems[:SHOWN]]
+        wrong += [f"WRONG: {len(self.problems) - SHOWN:,} more"] if len(self.problems) > SHOWN else []
+        return "\n".join(map(seen, (*self.messages, *wrong, self.conclusion)))  # others wrote some
+
+    __str__ = render
 
 
 class RatedModel(msgspec.Struct, frozen=True, array_like=True):
@@ -297,6 +320,11 @@ def _take(result: Witness, raw: bytes) -> None:
             if row.phase not in PHASES:
                 raise ValueError(f"there is no phase {row.phase}")
             body, what = e.PhaseChanged(phase=row.phase), f"phase {row.phase}"
+        case rows.PublicErasure():
+            known = row.name in result.prompts if row.what == "prompt" else state.catalog.has_model(row.name)
+            if not known:
+                raise ValueError(f"there is no {row.what} {row.name!r} before it")
+            what = f"{row.what} {row.name} erased"
         case rows.PublicSettings():
             body, what = e.SettingsChanged(policy=row.policy), "settings changed"
     if body is not None:
@@ -361,6 +389,7 @@ def check_witness(
     looks = {plain(file).rows for file in signed if file.stated.board and not file.stated.weights}
     _, result = read_witness(chain([first], stream), source, {head.rows for head in heads}, looks)
     problems = [*result.problems, *filter(None, (file.wrong() for file in signed)), *_missing_heads(result, heads)]
+    problems += _impossible_times(result, signed)
     newest = max((file for file in signed if file.signature), key=plain, default=None)
     if keys and (newest is None or newest.key not in with_successors(keys, signed)):
         told = "no head is signed" if newest is None else f"the newest signed head ({plain(newest)}) is by {newest.key}"
@@ -375,12 +404,13 @@ def check_witness(
             by = f"signed by {newest.key} at {newest.stated.at}"
             named = ", which the key that was given named as its next" if keys and newest.key not in keys else ""
             messages.append(_since(result, plain(newest), by + named))
+        messages += signed_after_the_next(signed)
         if beside := len(heads.keys() - kept.keys()):
             messages.append(f"contains {plural(beside, 'head')} shown beside it")
         if compared:
             messages.append(f"gives {plural(compared, 'board')} stated in heads")
-        if compared < len(signed):
-            left = plural(len(signed) - compared, "stated board")
+        if compared < (stated := sum(bool(file.stated.board) for file in signed)):
+            left = plural(stated - compared, "stated board")
             messages.append(f"{left} not compared: the weights of then are not in it")
     values = {
         "head": str(result.head),
@@ -414,6 +444,14 @@ def _missing_heads(result: Witness, heads: Iterable[Head]) -> Iterator[str]:
             yield f"row {head.rows} has the hash {point.head.hash}, not that of the head {head}: {what}"
 
 
+def _impossible_times(result: Witness, signed: Iterable[HeadFile]) -> Iterator[str]:
+    """The statements whose time is before that of their rows."""
+    for file in signed:
+        point, at = result.points.get(plain(file).rows), datetime.fromisoformat(file.stated.at)
+        if point is not None and at.replace(tzinfo=at.tzinfo or UTC).timestamp() < point.hour * HOUR // SECOND:
+            yield f"the head {plain(file)} states the time {file.stated.at}, before its rows ({day(point.hour * HOUR)})"
+
+
 def _compare_boards(result: Witness, signed: Iterable[HeadFile]) -> tuple[int, list[str]]:
     """How many boards that were stated could be compared, and where they differ.
 
@@ -444,12 +482,25 @@ def _own_votes(result: Witness, receipts: Iterable[str]) -> tuple[dict[str, str 
         if choice and choice not in set(e.Choice):
             raise OptionError(f"{choice!r} is no choice: {', '.join(e.Choice)} are. Write ID or ID=CHOICE.")
         cast = result.votes.find([name])[0] if name in result.receipts else None
-        votes[name] = f"your vote {name}: {cast.choice}, {cast.standing}" if cast else None
+        votes[name] = _vote_words(result, cast) if cast else None
         if cast is None:
             problems.append(f"there is no vote {name} in it, up to {day(result.hour * HOUR)}")
         elif choice not in ("", cast.choice):
             problems.append(f"the vote {name} is recorded as {cast.choice}, not as {choice}")
     return votes, problems
+
+
+def _vote_words(result: Witness, cast: CastVote) -> str:
+    """All that the file says of a vote: only its voter knows whether it is true."""
+    catalog = result.state.catalog
+    a, b = (repr(catalog.models[number].model) for number in (cast.a, cast.b))
+    prompt = catalog.prompts[cast.prompt].prompt_id
+    weight = result.weights.get(cast.matchup_id, 1.0)
+    counted = cast.standing if weight == 1.0 else f"{cast.standing} with the weight {weight:.2g}"
+    return (
+        f"your vote {cast.matchup_id}: {cast.choice}, where A was {a} and B {b}, on the prompt {prompt!r}, in the hour "
+        f"of {day(cast.at)}: {counted}"
+    )
 
 
 def _summary(title: str, result: Witness) -> Iterator[str]:

@@ -402,8 +402,8 @@ def validity_command(
     from tiltyard.arena.store.reading import events_in_order
     from tiltyard.arena.weekly import weekly_report
     from tiltyard.files import write_text
-    from tiltyard.report.weekly import weekly_page
-    from tiltyard.report.weekly_text import weekly_json, weekly_markdown
+    from tiltyard.reporting.weekly import weekly_page
+    from tiltyard.reporting.weekly_text import weekly_json, weekly_markdown
 
     length = _microseconds(since)
     store = open_store(db)
@@ -443,7 +443,7 @@ def weekly_command(
     from tiltyard.arena.store.forgetting import open_store
     from tiltyard.arena.store.weeks import kept_weeks
     from tiltyard.pages.figures import plural
-    from tiltyard.report.weekly import keep_finished_weeks, write_folder
+    from tiltyard.reporting.weekly import keep_finished_weeks, write_folder
 
     store = open_store(db)
     try:

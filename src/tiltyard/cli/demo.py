@@ -102,11 +102,10 @@ def _head(text: str) -> None:
 
 def _run(out: Path, mode: str) -> RunResult:
     from tiltyard.demo.shipped import CONFIG
-    from tiltyard.demo.steps import plan_run, run_plan
+    from tiltyard.verbs.run import run
 
-    folder = out / mode
     with working(f"{mode} run …"):
-        return run_plan(plan_run(out / CONFIG, "pilot" if mode == "pilot" else "headline", folder), folder, note)
+        return run(out / CONFIG, mode="pilot" if mode == "pilot" else "headline", output_dir=out / mode)
 
 
 def _arena(out: Path) -> bool:

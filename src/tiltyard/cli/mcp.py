@@ -206,16 +206,11 @@ def plan_tool(_root: FileRoot, asked: PlanArguments, given: dict[str, Any]) -> T
 
 def judge_check_tool(root: FileRoot, asked: JudgeCheckArguments, _given: dict[str, Any]) -> ToolAnswer:
     """How well recorded verdicts agree with people."""
-    import asyncio
+    from tiltyard.verbs.judge_check import judge_check
 
-    from tiltyard.cli.judge import check_table
-    from tiltyard.judging.human_agreement import check_judge, read_labelled_pairs
-    from tiltyard.judging.recorded import RecordedJudge
-
-    pairs = read_labelled_pairs(root.file(asked.pairs))
-    judge = RecordedJudge(root.file(asked.verdicts))
-    result = asyncio.run(check_judge(pairs, judge, single_order=asked.single_order))
-    return ToolAnswer(check_table(result), msgspec.to_builtins(result))
+    recorded = f"recorded/{root.file(asked.verdicts)}"
+    answer = judge_check(root.file(asked.pairs), judge_model=[recorded], single_order=asked.single_order)
+    return ToolAnswer(str(answer), answer.to_dict())
 
 
 def run_status_tool(root: FileRoot, asked: RunStatusArguments, _given: dict[str, Any]) -> ToolAnswer:

@@ -210,7 +210,7 @@ def _value(option: Option, word: Any) -> Any:
     """The option's value from what was typed."""
     kind = _bare(option.type)
     if kind is Mapping:
-        return read_pairs(word)
+        return read_pairs(word, option.help.metavar)
     if kind is tuple:
         return read_anchor(word)
     if kind is Path:
@@ -249,14 +249,15 @@ def read_anchor(text: str) -> tuple[str, float]:
         raise OptionError(f"--anchor is {text!r}: expected MODEL=RATING, such as gpt-4=1200.") from None
 
 
-def read_pairs(given: list[str] | None) -> dict[str, str]:
+def read_pairs(given: list[str] | None, shape: str = "OURS=THEIRS") -> dict[str, str]:
     """The values of `--map` as the library's `map`: OURS=THEIRS; the name of their column may hold equal signs."""
     mapped: dict[str, str] = {}
     for text in given or ():
         ours, equals, theirs = text.partition("=")
         ours = ours.strip()
         if not equals or not ours or not theirs.strip():
-            raise OptionError(f"--map is {text!r}: expected OURS=THEIRS, such as winner=choice or prompt=question.")
+            example = "winner=choice or prompt=question" if shape == "OURS=THEIRS" else "answer=reply"
+            raise OptionError(f"--map is {text!r}: expected {shape}, such as {example}.")
         if mapped.setdefault(ours, theirs) != theirs:
             raise OptionError(f"--map gives {ours} twice: {mapped[ours]} and {theirs}. Leave one out.")
     return mapped

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
-from tiltyard.cli.options import rare, read_anchor, with_options
+from tiltyard.cli.options import with_options
 from tiltyard.cli.output import deliver, note, say, working
 from tiltyard.errors import OptionError
-from tiltyard.options import ReadingOptions
+from tiltyard.options import PublishOptions
 from tiltyard.schemas import SCHEMAS, schema_file, schema_text
 
 
-@with_options(ReadingOptions, leave_out=["tie_band"])
+@with_options(PublishOptions)
 def publish_command(
     source: Annotated[
         str,
@@ -29,54 +29,17 @@ def publish_command(
     ],
     *,
     given: dict[str, Any],
-    title: Annotated[
-        str | None, typer.Option(help="What the site is called; by default the name of the source.")
-    ] = None,
-    url: Annotated[
-        str, typer.Option(help="Where the folder will be served (https://…), for shared pictures, feed and commands.")
-    ] = "",
-    texts: Annotated[
-        bool, typer.Option("--texts", help="Publish the texts of prompts too, where the source allows it.")
-    ] = False,
-    ties: Annotated[
-        Literal["davidson", "rao-kupper", "half", "drop"], typer.Option(help="How ties are read.")
-    ] = "davidson",
-    anchor: Annotated[
-        str | None, typer.Option(metavar="MODEL=RATING", help="Pin a model to a rating; without one the mean is 1000.")
-    ] = None,
-    min_battles: Annotated[float, rare(help="Leave out models with fewer battles.")] = 0,
-    only_connected: Annotated[
-        bool, rare("--only-connected", help="Where groups of models never met, publish the largest.")
-    ] = False,
 ) -> None:
     """Write a static site of a board: its models, comparisons, battles and methods, to be served anywhere.
 
     It needs no server and loads nothing from elsewhere. A visitor's browser can count the board again; `tiltyard
     verify` checks the folder or its address.
     """
-    from tiltyard.publish import PublishOptions, publish
-    from tiltyard.publish.publication import BoardRules
+    from tiltyard.verbs.publish import publish
 
-    rules = BoardRules(
-        ties=ties,
-        anchor=None if anchor is None else read_anchor(anchor),
-        min_battles=min_battles,
-        only_connected=only_connected,
-    )
-    options = PublishOptions(
-        title=title,
-        url=url,
-        texts=texts,
-        rules=rules,
-        **given,
-    )
     with working("publishing"):
-        result = publish(source, out, options)
-    table = result.publication.table
-    say(f"published {table.n_battles:,.0f} battles of {len(table.models):,} models in {result.files:,} files: {out}")
-    say(f"fingerprint: {result.fingerprint}")
-    for line in result.publication.notes:
-        note(line)
+        done = publish(source, out, **given, notify=note)
+    say(str(done))
     note(f"Look: {out / 'index.html'}. Check: tiltyard verify {out}")
 
 

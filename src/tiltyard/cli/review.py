@@ -274,7 +274,7 @@ def close_command(folder: FolderArgument) -> None:
 
 def _write_report(result: Any) -> Path:
     from tiltyard.files import write_text
-    from tiltyard.report.review import review_page
+    from tiltyard.reporting.review import review_page
 
     path: Path = result.review.folder / "report.html"
     write_text(path, review_page(result))

@@ -19,12 +19,10 @@ from tiltyard.llm.generation import Generated, generate
 from tiltyard.llm.provider import parse_model_name
 from tiltyard.llm.providers import make_provider
 from tiltyard.llm.providers.in_process import weights_of
-from tiltyard.options import RunOptions
-from tiltyard.report import write_report
-from tiltyard.tournament.config import Mode, load_setup
-from tiltyard.tournament.generate import entrant_settings
-from tiltyard.tournament.plan import RunPlan, make_plan
-from tiltyard.tournament.run import RunResult, asking_parts, carry_out, make_judge, make_judging_plan
+from tiltyard.tournament.config import load_setup
+from tiltyard.tournament.run import RunResult, asking_parts
+from tiltyard.verbs.generate import entrant_settings
+from tiltyard.verbs.run import run
 
 MadeKind = Literal["voxel", "svg", "html"]
 """What the answers of a gallery are."""
@@ -44,20 +42,6 @@ def load_facts(folder: Path) -> dict[str, int]:
         "entrants": len(load_setup(folder / CONFIG).entrant_ids),
         "verdicts": sum(len(row.get("raw") or ()) for _, row in recorded),
     }
-
-
-def plan_run(config: Path, mode: Mode, folder: Path) -> RunPlan:
-    """What a run of the tournament would do."""
-    return make_plan(load_setup(config), RunOptions(mode=mode, output_dir=folder))
-
-
-def run_plan(plan: RunPlan, folder: Path, notice: Callable[[str], None]) -> RunResult:
-    """Judge, rate and write a run folder with its report; an earlier run there is replaced."""
-    asking = asking_parts(plan.setup, notice, budget_usd=None, max_batch=None)
-    judge = make_judge(plan.setup, plan.judge_model, asking)
-    return asyncio.run(
-        carry_out(plan, make_judging_plan(plan), judge, folder, prices=asking.prices, finish=write_report)
-    )
 
 
 def run_line(finished: RunResult) -> str:
@@ -137,8 +121,7 @@ def run_live(folder: Path, notice: Callable[[str], None]) -> tuple[Generated, Ru
         if recorded.exists() and not lent.exists():
             copy_file(recorded, lent)
     generated = asyncio.run(_answer(folder / LIVE_CONFIG, notice))
-    plan = plan_run(folder / LIVE_CONFIG, "pilot", folder / LIVE_FOLDER)
-    return generated, run_plan(plan, folder / LIVE_FOLDER, notice)
+    return generated, run(folder / LIVE_CONFIG, mode="pilot", output_dir=folder / LIVE_FOLDER)
 
 
 async def _answer(config: Path, notice: Callable[[str], None]) -> Generated:

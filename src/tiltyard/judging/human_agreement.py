@@ -139,6 +139,34 @@ class JudgeCheck(msgspec.Struct, frozen=True):
             ("people prefer the judge's own", self.people_prefer_own),
         ]
 
+    def __str__(self) -> str:
+        lines = [
+            f"{self.judge_model} against people: {self.pairs:,} pairs, people agree on {self.with_majority:,}, "
+            f"{self.compared:,} compared",
+            self.sentence,
+            "",
+        ]
+        for name, estimate in self.estimates():
+            value = "–" if estimate.value is None else f"{estimate.value:.3f}"
+            ends = "" if estimate.low is None else f"{estimate.low:.3f} … {estimate.high:.3f}"
+            lines.append(f"{name:<30} {value:>7}  {ends:<17} n = {estimate.n:,}")
+        message = ", ".join(f"{word} {count:,}" for word, count in sorted(self.labels.items()))
+        return "\n".join([*lines, "", f"said of the slots as shown: {message}"])
+
+    @property
+    def sentence(self) -> str:
+        """The strictest figure in words: both orders right, or one order where only one was judged."""
+        strict = self.right_in_both_orders if self.both_orders else self.mean_accuracy
+        if strict.value is None:
+            return "no pair that people decided has readable verdicts"
+        ends = "" if strict.low is None else f" ({100 * strict.low:.0f} % to {100 * (strict.high or 1.0):.0f} %)"
+        how = "in both orders" if self.both_orders else "in the one order that was judged"
+        guess = "25 %" if self.both_orders else "50 %"
+        return (
+            f"it names people's choice {how} in {100 * strict.value:.0f} %{ends} of the {strict.n:,} pairs that people "
+            f"decided; a guess would in {guess}"
+        )
+
 
 async def check_judge(
     pairs: Sequence[LabelledPair],

@@ -30,7 +30,6 @@ from tiltyard.llm.providers import make_provider
 Clock = Callable[[], datetime]
 """Returns the current time."""
 
-Finish = Callable[[Path], object]
 """Called with a complete run folder, usually to write a report."""
 
 AnyJudgment = TypeVar("AnyJudgment", bound=Judgment)
@@ -257,7 +256,7 @@ def judge_by_name(
     if name.provider == PYTHON:
         if functions is False:
             raise OptionError(
-                f"{name} is code: only `tiltyard run` and `tiltyard.run_tournament` import a judge, never from a "
+                f"{name} is code: only `tiltyard run` and `tiltyard.run` import a judge, never from a "
                 "config that an agent or a published folder brings."
             )
         function = import_function(name.model, look_in) if functions is True else functions

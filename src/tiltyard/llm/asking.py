@@ -147,13 +147,6 @@ Recall = Callable[[str], Ask]
 """Recreates the first ask of a key, so that its texts need not be kept in memory while a provider has them."""
 
 
-def plural(count: int, noun: str) -> str:
-    """How many of something: 1 reply, 12 replies, 2 batches."""
-    if count == 1:
-        return f"{count} {noun}"
-    return f"{count:,} {noun[:-1]}ies" if noun.endswith("ly") else f"{count:,} {noun}{'es' if noun[-1] == 'h' else 's'}"
-
-
 BATCH_FLOOR = 1000
 """When someone is waiting for the result, fewer questions than this are sent directly, because a batch may take a
 day."""

@@ -24,10 +24,10 @@ from tiltyard.llm.asking import (
     Keeper,
     Recall,
     backoff_seconds,
-    plural,
 )
 from tiltyard.llm.journal import Entry, Journal, OpenIntent, intent_of
 from tiltyard.llm.provider import UNREADABLE, Ask, BatchProvider, BatchState, Reply
+from tiltyard.pages.figures import plural
 
 READINGS = 3
 """How often results with unreadable lines are read: lines that were garbled on their way are whole the next time."""

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from tiltyard.errors import OptionError
-from tiltyard.llm.asking import AskingParts, Budget, Keeper, Recall, RequestPace, Sink, Totals, Watch, plural
+from tiltyard.llm.asking import AskingParts, Budget, Keeper, Recall, RequestPace, Sink, Totals, Watch
 from tiltyard.llm.batches import Batches
 from tiltyard.llm.direct import DirectAsking, Trial
 from tiltyard.llm.journal import Journal, folder_lock, shared_journal
 from tiltyard.llm.provider import Ask, BatchProvider, Provider
+from tiltyard.pages.figures import plural
 
 
 async def ask_all(

@@ -65,6 +65,11 @@ def is_unseen(letter: str) -> bool:
     )
 
 
+def seen(line: str) -> str:
+    """A text in which every letter is seen: one that is not is written as its code, and no other line begins."""
+    return "".join(letter.encode("unicode_escape").decode() if is_unseen(letter) else letter for letter in line)
+
+
 def look_alikes(names: Iterable[str]) -> Iterator[str]:
     """The names that a reader takes for another one, or does not see, a sentence each."""
     known: dict[str, str] = {}

@@ -36,9 +36,11 @@ def signed_percent(share: float) -> str:
     return "–" if math.isnan(share) else f"{100 * share:+.1f} %".replace("-", "−")
 
 
-def plural(number: int, noun: str) -> str:
-    """How many of something: 1 vote, 12 votes."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+def plural(count: int, noun: str) -> str:
+    """How many of something: 1 reply, 12 replies, 2 batches."""
+    if count == 1:
+        return f"{count} {noun}"
+    return f"{count:,} {noun[:-1]}ies" if noun.endswith("ly") else f"{count:,} {noun}{'es' if noun[-1] == 'h' else 's'}"
 
 
 def day(at: int) -> str:
@@ -54,3 +56,9 @@ def long_date(text: str, *, time: bool = False) -> str:
         return text
     at = at.astimezone(UTC) if at.tzinfo is not None else at
     return f"{at.day} {at:%B %Y}" + (f", {at:%H:%M} UTC" if time else "")
+
+
+def money(value: float | None, *, without_usage: int = 0) -> str:
+    """A price in USD, or "unknown" for all replies or for those `without_usage`."""
+    more = f" + unknown for {plural(without_usage, 'reply')}" if without_usage and value is not None else ""
+    return "unknown" if value is None else f"${value:,.2f}{more}"

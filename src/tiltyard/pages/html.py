@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from jinja2 import BaseLoader, Environment  # a small command does not pay for templates
 
 PACKAGE = Path(__file__).parent.parent
-FOLDERS = ("pages", "report", "publish")
-"""Packages whose templates share an environment; a template is named `report/run.html`."""
+FOLDERS = ("pages", "reporting", "publishing")
+"""Packages whose templates share an environment; a template is named `reporting/run.html`."""
 
 
 @cache

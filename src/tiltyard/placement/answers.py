@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from tiltyard.errors import BankError, OptionError
 from tiltyard.judging.judge import Judge
 from tiltyard.judging.language_model import JudgeSettings
 from tiltyard.judging.run_folder import SilentProvider, judge_by_name
-from tiltyard.llm.asking import BATCH_FLOOR, DEFAULT_SETTINGS, AskingParts, AskingSettings, Totals, Watch
+from tiltyard.llm.asking import AskingParts, Totals, Watch
 from tiltyard.llm.generation import EntrantSettings, generate
 from tiltyard.llm.keys import load_env
 from tiltyard.llm.provider import Ask, Provider, parse_model_name
@@ -127,19 +126,6 @@ class ModelAnswers(Answers):
 
 def _prompt(exchange: Exchange) -> Prompt:
     return Prompt(prompt_id=exchange.question_id, text=exchange.turns[0] if exchange.turns else exchange.prompt)
-
-
-def asking_parts(
-    notice: Callable[[str], None],
-    *,
-    batch: bool,
-    limits: AskingSettings = DEFAULT_SETTINGS,
-    prices_path: Path | None = None,
-    headers: Mapping[str, str] | None = None,
-) -> AskingParts:
-    """How models are asked: directly below a thousand questions, unless batches are requested."""
-    settings = replace(limits, batch=batch or None, batch_floor=0 if batch else BATCH_FLOOR)
-    return AskingParts.for_command(settings, notice, prices_path, headers=headers)
 
 
 def name_of(options: PlaceOptions) -> tuple[str, Mapping[str, str] | None]:

@@ -93,6 +93,10 @@ class FolderRatings(msgspec.Struct, frozen=True, eq=False):
     families: FamilyCheck | None = None
     """Leave-one-family-out coverage of the calibration; None where no family is known."""
 
+    def render(self, format: str = "table") -> str:
+        """The board as `table`, `json` (`elo_ratings.json`), `csv`, `md` or `latex`."""
+        return self.report.to_json() if format == "json" else self.board.render(format)
+
 
 def rate_folder(folder: Path, recipe: Recipe) -> FolderRatings:
     """The ratings of a placement, from its battles and verdicts alone.
@@ -226,7 +230,7 @@ def write_manifest(folder: Path, manifest: StartedManifest) -> None:
     write_json(folder / "manifest.json", msgspec.to_builtins(manifest, enc_hook=float))
 
 
-FOLLOWS = ("kind", "rate_command", "judged", "flips", "calibration", "panel", "sensitivity", "families")
+FOLLOWS = ("kind", "gate", "rate_command", "judged", "flips", "calibration", "panel", "sensitivity", "families")
 """What of a placement's manifest its verdicts give; all else is its maker's word."""
 
 OTHER_WORDS = ("the judge's agreement with people", "why questions have no answer")

@@ -16,7 +16,7 @@ from tiltyard.boards.leaderboard import whole
 from tiltyard.files import write_json
 from tiltyard.judging.judge import JudgingResult, JudgingStats
 from tiltyard.judging.plan import JudgingPlan
-from tiltyard.judging.run_folder import Clock, Finish, iso_time, new_folder, time_stamp, usage_report, utc_now, versions
+from tiltyard.judging.run_folder import Clock, iso_time, new_folder, time_stamp, usage_report, utc_now, versions
 from tiltyard.llm.prices import PriceTable
 from tiltyard.placement.folder import (
     FolderRatings,
@@ -53,6 +53,7 @@ from tiltyard.placement.rounds import (
 )
 from tiltyard.placement.sampling import Panel, fingerprint, information_limit, planned_battle
 from tiltyard.placement.stopping import critical, stopping_looks
+from tiltyard.placement.summary import summary_lines
 from tiltyard.ratings import POINTS_PER_LOGIT
 
 
@@ -90,6 +91,21 @@ class PlacementResult(msgspec.Struct, frozen=True, eq=False):
     rated: FolderRatings
     manifest: PlacementManifest
 
+    def lines(self) -> list[str]:
+        """What the board means, and what it rests on."""
+        known = self.manifest.calibration is not None
+        advice = (
+            "--calibrate 300 measures the judge against people, and puts the rating and its interval on their scale"
+        )
+        return [*summary_lines(self.manifest, self.rated), *([] if known else [advice])]
+
+    def render(self, format: str = "table") -> str:
+        """The board, as a `table` with what it means below; or as `json` (`elo_ratings.json`), `csv`, `md`, `latex`."""
+        text = self.rated.render(format)
+        return "\n".join([text, "", *self.lines()]) if format == "table" else text
+
+    __str__ = render
+
 
 def run_folder(plan: PlacementPlan, now: Clock) -> Path:
     """`<out>/<arena>-<model>-<UTC time>`; a slash in a name becomes a dash."""
@@ -104,12 +120,8 @@ async def carry_out(
     *,
     prices: PriceTable,
     now: Clock = utc_now,
-    finish: Finish | None = None,
 ) -> PlacementResult:
-    """Judge, save and rate. If interrupted at any point, the same command asks nothing twice.
-
-    `finish` is called with the complete folder: the command line writes the report there.
-    """
+    """Judge, save and rate. If interrupted at any point, the same command asks nothing twice."""
     started = _started(plan, iso_time(now))
     folder.mkdir(parents=True, exist_ok=True)
     write_manifest(folder, started)
@@ -152,8 +164,6 @@ async def carry_out(
         families=rated.families,
     )
     write_manifest(folder, manifest)
-    if finish is not None:
-        finish(folder)
     return PlacementResult(folder, rated, manifest)
 
 

@@ -29,8 +29,11 @@ EVERY_ONE: Floats = np.empty(0)
 SCALE = 173.7178
 """Rating points per unit of Glickman's internal scale, 400 / ln 10 (step 2)."""
 
-TAU_MAX = 10.0
+TAU_MIN, TAU_MAX = 0.01, 10.0
 """Glickman: reasonable values of tau are 0.3 to 1.2."""
+
+LEAST, MOST = 1e-6, 1e6
+"""The smallest volatility and deviation, and the largest deviation: beyond them squares run out of digits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,16 +67,21 @@ class Glicko2Settings:
         for field in fields(self):
             if not math.isfinite(getattr(self, field.name)):
                 raise OptionError(f"Glicko-2: {field.name} is {getattr(self, field.name)}; it must be a finite number.")
-        if not 0.0 < self.tau <= TAU_MAX:
-            raise OptionError(f"Glicko-2: tau is {self.tau}; take 0.3 to 1.2 (the limit is {TAU_MAX:g}).")
-        if not 0.0 < self.deviation_min <= self.deviation <= self.deviation_max:
+        if not TAU_MIN <= self.tau <= TAU_MAX:
+            raise OptionError(
+                f"Glicko-2: tau is {self.tau}; take 0.3 to 1.2 (at least {TAU_MIN:g}, at most {TAU_MAX:g})."
+            )
+        if not LEAST <= self.deviation_min <= self.deviation <= self.deviation_max <= MOST:
             raise OptionError(
                 f"Glicko-2: the starting deviation {self.deviation} must be within its limits, "
-                f"{self.deviation_min} to {self.deviation_max}, both above 0."
+                f"{self.deviation_min} to {self.deviation_max}, and these between {LEAST:g} and {MOST:,.0f}."
             )
-        if not (0.0 < self.volatility <= 1.0 and self.scale > 0.0 and self.epsilon > 0.0 and self.max_iterations >= 0):
+        if not (
+            LEAST <= self.volatility <= 1.0 and self.scale > 0.0 and self.epsilon > 0.0 and self.max_iterations >= 0
+        ):
             raise OptionError(
-                "Glicko-2: volatility must be in (0, 1], scale and epsilon above 0, iterations not below 0."
+                f"Glicko-2: volatility must be between {LEAST:g} and 1, scale and epsilon above 0, iterations not "
+                "below 0."
             )
 
     def new_state(self, n_models: int) -> Glicko2State:

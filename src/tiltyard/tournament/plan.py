@@ -16,6 +16,7 @@ from tiltyard.bank.images import Image, ImageFinder
 from tiltyard.bank.responses import LEAST_CHARACTERS, render_transcript
 from tiltyard.errors import BankError, ConfigError, OptionError, TiltyardError
 from tiltyard.judging.adaptive import RoundSettings
+from tiltyard.judging.judge import panel_name
 from tiltyard.judging.panel import panel_members
 from tiltyard.judging.plan import NO_IMAGES, Case, CaseImages, LazySequence, Rubric, scores_of
 from tiltyard.judging.records import Matchup
@@ -275,7 +276,8 @@ class _Reading:
 
 
 def _judge(setup: Setup, options: RunOptions) -> str:
-    chosen = options.judge_model or setup.config.judge.model_of(options.mode)
+    named = options.judges
+    chosen = panel_name(named) if len(named) > 1 else next(iter(named), setup.config.judge.model_of(options.mode))
     if not chosen:
         key = f"judge.{options.mode}_model"
         raise ConfigError(f"{setup.path}: {key} is missing: name who judges in --mode {options.mode}.")

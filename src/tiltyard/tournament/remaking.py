@@ -22,15 +22,14 @@ from tiltyard.judging.judge import (
     settled,
 )
 from tiltyard.judging.panel import panel_members, study_panel
-from tiltyard.judging.plan import Case, JudgingPlan, Rubric, scores_of
+from tiltyard.judging.plan import Case, CaseImages, JudgingPlan, Rubric, scores_of
 from tiltyard.judging.records import Judgment, Matchup, Verdict, prompt_columns
 from tiltyard.judging.run_folder import Remade, again, read_lines, read_object, require
 from tiltyard.judging.scoring import Scoring, make_scoring
 from tiltyard.llm.provider import parse_model_name
-from tiltyard.tournament.artifacts import JUDGE_PROMPTS, RunManifest, write_panel_battles
+from tiltyard.tournament.artifacts import JUDGE_PROMPTS, MatchLine, RunManifest, write_panel_battles
 from tiltyard.tournament.config import EloSettings
 from tiltyard.tournament.plan import MatchList
-from tiltyard.tournament.rejudge import read_cases
 from tiltyard.tournament.rounds import ROUNDS_FILE, RoundsFile
 from tiltyard.tournament.run import rate_all, run_results
 from tiltyard.tournament.scoring import ANSWERS_FOLDER, RESULTS_FILE, AnswerLine, DimensionScores, rate_scores
@@ -167,7 +166,8 @@ def remake(folder: Path, out: Path) -> Remade:
         results=results,
     )
     write_json(out / "manifest.json", msgspec.to_builtins(made))
-    not_made = sorted(one.relative_to(folder).as_posix() for one in folder.glob("ratings/calibrated/*.json"))
+    calibrated = [f"ratings/calibrated/{name}.json" for name in manifest.results.calibration or ()]
+    not_made = sorted(name for name in calibrated if (folder / name).is_file())
     if scoring and (canaries or b'"people' in (folder / RESULTS_FILE).read_bytes()):
         not_made.append(RESULTS_FILE)
     for name in not_made:
@@ -242,3 +242,16 @@ def _judged(plan: JudgingPlan, judges: Sequence[KeptJudge], combine: Any) -> Jud
         panel,
         {name: judged_answers(plan, verdicts, name, judge) for name in plan.scoring},
     )
+
+
+def read_cases(run: Path) -> dict[str, list[Case]]:
+    """The matches of a run, with the texts that were judged."""
+    cases: dict[str, list[Case]] = {}
+    path = require(run / "matches" / "matches.jsonl", run)
+    for _, row in read_lines(path, msgspec.json.Decoder(MatchLine)):
+        matchup = Matchup(
+            prompt_id=row.prompt_id, dimension=row.dimension, entrant_a=row.entrant_a, entrant_b=row.entrant_b
+        )
+        images = CaseImages(row.prompt_images, row.images_a, row.images_b)
+        cases.setdefault(row.dimension, []).append(Case(matchup, row.prompt, row.response_a, row.response_b, images))
+    return cases

@@ -13,6 +13,7 @@ import msgspec
 
 from tiltyard.bank.prompts import PlainValue
 from tiltyard.bank.responses import AnswerStyles
+from tiltyard.boards.leaderboard import EloReport
 from tiltyard.errors import OptionError
 from tiltyard.files import remove_unfinished, write_json
 from tiltyard.judging.bias import Check
@@ -25,7 +26,6 @@ from tiltyard.judging.plan import Case, JudgingPlan, case_of_each, scores_of
 from tiltyard.judging.records import Judgment, prompt_columns
 from tiltyard.judging.run_folder import (
     Clock,
-    Finish,
     iso_time,
     judge_by_name,
     new_folder,
@@ -50,7 +50,7 @@ from tiltyard.tournament.artifacts import (
 from tiltyard.tournament.config import EloSettings, JudgeSection, Setup
 from tiltyard.tournament.people import CalibratedBoard, calibrate_run
 from tiltyard.tournament.plan import RunPlan
-from tiltyard.tournament.ratings import DimensionRatings, rate_dimension
+from tiltyard.tournament.ratings import DimensionRatings, panel_warnings, rate_dimension
 from tiltyard.tournament.rounds import (
     ROUNDS_FILE,
     OnRound,
@@ -58,10 +58,22 @@ from tiltyard.tournament.rounds import (
     RoundsResult,
     board_after_rounds,
     judge_in_rounds,
+    outcome_lines,
     rounds_file,
 )
 from tiltyard.tournament.scoring import RunScores, people_score, rate_scores
-from tiltyard.tournament.summary import answers_check, gate
+from tiltyard.tournament.summary import (
+    answers_check,
+    board_text,
+    canary_lines,
+    failure_lines,
+    gate,
+    passes,
+    score_text,
+    summary_table,
+    usage_lines,
+    verdict_lines,
+)
 from tiltyard.types import Comparable
 
 Notice = Callable[[str], None]
@@ -87,6 +99,41 @@ class RunResult(Comparable, msgspec.Struct, frozen=True, eq=False):
     def report(self) -> Path:
         """The page of the run."""
         return self.folder / "report.html"
+
+    @property
+    def boards(self) -> dict[str, EloReport]:
+        """The Bradley–Terry boards by dimension, where there are any."""
+        return {name: one.board for name, one in self.standings.items() if one.board is not None}
+
+    @property
+    def passed(self) -> bool:
+        """Whether a pilot says GO; True for a headline run."""
+        return passes(self.checks)
+
+    def notes(self) -> list[str]:
+        """Whether one order only was judged, and what was asked and its cost."""
+        one_order = f"{self.judged.judge_model} saw one order only: its position bias is in these numbers"
+        return [*([] if self.judged.both_orders else [one_order]), *usage_lines(self.judged)]
+
+    def __str__(self) -> str:
+        lines = []
+        for dimension, standing in self.standings.items():
+            if dimension in self.calibrated:
+                lines.append(f"{dimension}, corrected by people's labels\n{self.calibrated[dimension].text()}\n")
+            alone = ", by the judge alone" if dimension in self.calibrated else ""
+            lines.append(f"{dimension}{alone}\n{board_text(standing)}")
+            if dimension in self.studies:
+                study = self.studies[dimension]
+                combine = "" if self.judged.panel is None else self.judged.panel.combine
+                lines += [*study.lines(), *panel_warnings(msgspec.to_builtins(study), combine)]
+            lines.append("")
+        if self.scores.dimensions:
+            lines.append(score_text(self.scores) + "\n")
+        told = [*canary_lines(self.canaries), *failure_lines(self.judged)]
+        ending = [summary_table(self.standings)] if self.standings else []
+        lines.append("\n".join([*told, *([""] if told and ending else []), *ending]))
+        lines += [] if self.rounds is None else ["", *outcome_lines(self.rounds)]
+        return "\n".join([*lines, *(["", *verdict_lines(self.checks)] if self.checks else [])])
 
 
 def make_judging_plan(plan: RunPlan) -> JudgingPlan:
@@ -220,14 +267,12 @@ async def carry_out(
     watch: Watch | None = None,
     on_verdict: OnVerdict | None = None,
     on_round: OnRound | None = None,
-    finish: Finish | None = None,
     on_standing: Callable[[DimensionRatings], None] | None = None,
 ) -> RunResult:
     """Judge, rate and write everything. If interrupted at any point, the same command continues where it stopped.
 
-    With `plan.rounds` the matches are judged in adaptive rounds; `on_round` is called after each. `finish` is called
-    with the complete folder: the command line writes the report there. `on_standing` is called with the numbers of a
-    dimension that is settled while others are still being judged.
+    With `plan.rounds` the matches are judged in adaptive rounds; `on_round` is called after each. `on_standing` is
+    called with the numbers of a dimension that is settled while others are still being judged.
     """
     started = iso_time(now)
     folder.mkdir(parents=True, exist_ok=True)
@@ -297,8 +342,6 @@ async def carry_out(
     results = run_results(judged, standings, studies, canaries, checks, None if labels is None else calibrated)
     finished = manifest(plan, started_at=started, finished_at=iso_time(now), results=results)
     write_json(folder / "manifest.json", finished)
-    if finish is not None:
-        finish(folder)
     remove_unfinished(folder)
     return result
 

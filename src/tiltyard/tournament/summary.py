@@ -12,7 +12,7 @@ from tiltyard.boards.text import as_table
 from tiltyard.judging.bias import MOST_INCONSISTENT, Check
 from tiltyard.judging.judge import JudgingResult, add_stats
 from tiltyard.judging.plan import scores_of
-from tiltyard.llm.asking import plural
+from tiltyard.pages.figures import plural
 from tiltyard.pages.tables import Table
 from tiltyard.tournament.failures import failed_questions, own_counts
 from tiltyard.tournament.ratings import DimensionRatings, baseline_text

@@ -70,7 +70,7 @@ def _by_scores(answers: dict[str, Difference]) -> Difference | MetricsComparison
 
 
 def _page_of_scores(answer: Difference | MetricsComparison) -> str:
-    from tiltyard.report.comparison import score_page
+    from tiltyard.reporting.comparison import score_page
 
     return score_page([answer] if isinstance(answer, Difference) else list(answer.metrics.values()))
 
@@ -82,7 +82,7 @@ def _page_of_models(battles: Any, options: CompareOptions, answer: Difference) -
     from tiltyard.boards.selection import Selection, select
     from tiltyard.decisions import open_source
     from tiltyard.options import ReadingOptions
-    from tiltyard.report.comparison import comparison_page, run_behind
+    from tiltyard.reporting.comparison import comparison_page, run_behind
 
     origin = open_source(battles)
     kept = select(read_battles(origin.battles, **vars(options.part(ReadingOptions))), options.part(Selection))
@@ -94,7 +94,7 @@ def _page_of_models(battles: Any, options: CompareOptions, answer: Difference) -
 def _page_of_runs(new: Any, old: Any, answer: RunComparison) -> str:
     """The page of two runs, with answers and the judge's words where both are run folders."""
     from tiltyard.decisions import is_run_folder
-    from tiltyard.report.comparison import run_behind, runs_page
+    from tiltyard.reporting.comparison import run_behind, runs_page
 
     folders = [Path(one) for one in (new, old) if isinstance(one, str | Path) and is_run_folder(Path(one))]
     if len(folders) < 2:

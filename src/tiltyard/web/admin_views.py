@@ -61,6 +61,8 @@ class SwitchLine(msgspec.Struct, frozen=True):
     votes: int
     public: bool = False
     """Whether its answers are public: for a retired prompt, and for every prompt of an arena that is not blind."""
+    erased: bool = False
+    """Whether the text of a prompt is gone, which is for good."""
 
 
 def arena_size(state: ArenaState) -> ArenaSize:
@@ -109,6 +111,7 @@ def prompt_lines(state: ArenaState) -> list[SwitchLine]:
             answers=int(answers[number]),
             votes=int(votes[number]),
             public=number in public,
+            erased=facts.prompt_id in catalog.erased_prompts,
         )
         for number, facts in enumerate(catalog.prompts)
     ]

@@ -15,7 +15,7 @@ from tiltyard.arena.following.snapshots import Snapshot
 from tiltyard.files import json_text
 from tiltyard.pages.figures import plural
 from tiltyard.pages.svg import axis
-from tiltyard.report.weekly_text import worth_knowing
+from tiltyard.reporting.weekly_text import worth_knowing
 from tiltyard.web import charts
 from tiltyard.web.board_query import (
     COLUMNS,

@@ -40,7 +40,7 @@ from tiltyard.decisions.records import EstimatedDifference
 from tiltyard.decisions.two_models import compare_in
 from tiltyard.errors import TiltyardError
 from tiltyard.pages.figures import plural
-from tiltyard.report.grid import GridCell, GridRow, grid, most_telling
+from tiltyard.reporting.grid import GridCell, GridRow, grid, most_telling
 from tiltyard.validity.calibration import CalibrationCurve
 from tiltyard.validity.voters import expected_scores
 from tiltyard.web.addresses import compare_address, model_address

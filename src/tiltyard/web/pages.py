@@ -30,7 +30,7 @@ from tiltyard.decisions.records import EstimatedDifference
 from tiltyard.decisions.words import between, side, signed
 from tiltyard.errors import ArenaError
 from tiltyard.pages.escaping import Html, shortened
-from tiltyard.report.weekly_text import rule_numbers, worth_knowing
+from tiltyard.reporting.weekly_text import rule_numbers, worth_knowing
 from tiltyard.validity.limits import address_block
 from tiltyard.web import charts, reports
 from tiltyard.web.bodies import form_of

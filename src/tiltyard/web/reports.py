@@ -17,7 +17,7 @@ from tiltyard.arena.store.weeks import KeptWeek
 from tiltyard.arena.weekly import ValidityReport, WeeklyReport
 from tiltyard.arena.weights import ContestedModel
 from tiltyard.pages.figures import plural
-from tiltyard.report.weekly import bands, week_view
+from tiltyard.reporting.weekly import bands, week_view
 from tiltyard.web.addresses import compare_address, model_address
 from tiltyard.web.leaderboard import hidden_figures, public_board
 from tiltyard.web.openapi import BankBody

@@ -12,7 +12,6 @@ from anthropic.types.messages import MessageBatch
 
 from tiltyard.bank.images import Image
 from tiltyard.errors import Refused, TryLater
-from tiltyard.llm.asking import plural
 from tiltyard.llm.provider import (
     BatchLimits,
     BatchState,
@@ -45,6 +44,7 @@ from tiltyard.llm.providers.wire import (
     one_line,
     replies,
 )
+from tiltyard.pages.figures import plural
 
 _STOPS = {"max_tokens": Stop.LENGTH, "model_context_window_exceeded": Stop.LENGTH, "refusal": Stop.REFUSAL}
 _POINTLESS = frozenset({"invalid_request_error", "not_found_error", "request_too_large"})

@@ -15,7 +15,6 @@ import msgspec
 
 from tiltyard.bank.images import Image
 from tiltyard.errors import Refused, TryLater
-from tiltyard.llm.asking import plural
 from tiltyard.llm.provider import (
     BatchLimits,
     BatchState,
@@ -51,6 +50,7 @@ from tiltyard.llm.providers.wire import (
     one_line,
     replies,
 )
+from tiltyard.pages.figures import plural
 
 _TOP_LOGPROBS = 20
 _TOP_LEVEL = frozenset(

@@ -10,7 +10,6 @@ import openai
 from openai.types import Batch, FileObject
 
 from tiltyard.errors import OptionError, Refused, TryLater
-from tiltyard.llm.asking import plural
 from tiltyard.llm.keys import keep_secret
 from tiltyard.llm.presets import AZURE, LOCAL, ServerPreset
 from tiltyard.llm.provider import TIMEOUT_SECONDS, BatchLimits, BatchState, Reply, Request
@@ -35,6 +34,7 @@ from tiltyard.llm.providers.wire import (
     decode_lines,
     replies,
 )
+from tiltyard.pages.figures import plural
 
 _ENDPOINT: Final = "/v1/chat/completions"
 _TAG = "tiltyard"

@@ -1,0 +1,255 @@
+"""The files of a published folder, one after the other: data first, then the pages that lead to them."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from uuid import NAMESPACE_URL, uuid5
+
+import msgspec
+
+from tiltyard.battles.writing import write_battles, write_lines
+from tiltyard.boards.certainty import Solved
+from tiltyard.boards.leaderboard import EloReport, RatingEntry
+from tiltyard.boards.text import rank_text
+from tiltyard.decisions.records import Difference
+from tiltyard.decisions.two_models import compare_in
+from tiltyard.errors import BattleError, RatingError
+from tiltyard.files import json_text
+from tiltyard.pages.figures import plain_count, points
+from tiltyard.pages.html import render
+from tiltyard.pages.svg import Scale
+from tiltyard.publishing.columns import NAME as COLUMNS
+from tiltyard.publishing.columns import column_file
+from tiltyard.publishing.folder import MANIFEST, BoardFile, PublishedFile, PublishedManifest, write_folder, writer_hash
+from tiltyard.publishing.pages import (
+    BOARD_CARD,
+    FEED,
+    SCHEMA,
+    Spot,
+    board_pages,
+    board_tallies,
+    data_page,
+    methods_page,
+    model_files,
+    model_page,
+    pair_page,
+    verdict,
+)
+from tiltyard.publishing.publication import PublishedBoard, StaticSite, slug
+from tiltyard.reporting.sections import rating_scale
+from tiltyard.schemas import schema_text
+
+FIRST = 10
+"""Models of which every pair has a page."""
+
+MOST_PAIRS = 150
+PARQUET, PROMPTS, NAMES = "battles.parquet", "prompts.json", "models.json"
+"""Texts of prompts by id, and names of models as people read them: only where there are any that may be public."""
+
+ROWS_FOR_PAIRS = 20_000_000
+"""Pages of pairs at the most, and battles looked at for all of them together: a large board has fewer."""
+
+
+CARD_ROWS = 6
+"""Models on the picture of a board."""
+
+MODEL_CARDS = 50
+"""Models that have a picture: the first ones."""
+
+
+Kept = Callable[[str, bytes], bytes]
+"""Takes a file's path and its bytes as they were made, and says which bytes are those of the folder."""
+
+
+def write_publication(publication: StaticSite, out: Path) -> tuple[int, str]:
+    """Write a publication to a folder; say how many files it has, and its fingerprint."""
+    with tempfile.TemporaryDirectory(prefix="tiltyard-") as spare:
+        return write_folder(out, site_files(publication, Path(spare), lambda _, content: content))
+
+
+def site_files(publication: StaticSite, spare: Path, kept: Kept) -> Iterator[tuple[str, bytes]]:
+    """Every file of the folder, its manifest last.
+
+    Parameters:
+        publication: What is published.
+        spare: A folder for files on the way.
+        kept: Which bytes count, for the hashes in later files: of a folder that is checked those that are there, where
+            they differ in nothing but the last digits of numbers.
+    """
+    hashes: dict[str, PublishedFile] = {}
+
+    def noted(name: str, content: bytes) -> tuple[str, bytes]:
+        content = kept(name, content)
+        hashes[name] = PublishedFile(sha256=hashlib.sha256(content).hexdigest(), bytes=len(content))
+        return name, content
+
+    lines = io.BytesIO()
+    write_lines(lines, publication.table)
+    yield noted("battles.jsonl", lines.getvalue())
+    parquet = spare / PARQUET
+    write_battles(parquet, publication.table)
+    yield noted(PARQUET, parquet.read_bytes())
+    yield noted(COLUMNS, column_file(publication.table))
+    yield noted(SCHEMA, schema_text("battle").encode())
+    for one in publication.boards:
+        report = EloReport.of(one.board)
+        report.details["battles_sha256"] = hashes["battles.jsonl"].sha256
+        yield noted(one.file, report.to_json().encode())
+    if publication.texts:
+        yield noted(PROMPTS, json_text(dict(publication.texts)).encode())
+    if publication.names:
+        yield noted(NAMES, json_text(dict(publication.names)).encode())
+    for name, content in sorted(publication.evidence.items()):
+        yield noted(name, content)
+    cards = dict(share_cards(publication))
+    for name, content in cards.items():
+        yield noted(name, content)
+    if publication.updated is not None:
+        yield noted(FEED, feed(publication, hashes["battles.jsonl"].sha256).encode())
+    for name, content in _pages(publication, hashes, frozenset(cards)):
+        yield noted(name, content)
+    stated = msgspec.json.format(msgspec.json.encode(manifest_of(publication, hashes)), indent=1)
+    yield MANIFEST, kept(MANIFEST, stated + b"\n")
+
+
+def manifest_of(publication: StaticSite, hashes: dict[str, PublishedFile]) -> PublishedManifest:
+    """What the folder says about itself."""
+    from tiltyard import __version__
+
+    return PublishedManifest(
+        tiltyard_version=__version__,
+        writer=writer_hash(),
+        title=publication.title,
+        source=publication.kind,
+        updated=None if publication.updated is None else _instant(publication.updated),
+        url=publication.url,
+        battles=publication.table.n_battles,
+        models=len(publication.table.models),
+        rules=publication.rules,
+        boards=tuple(BoardFile(file=one.file, dimension=one.dimension) for one in publication.boards),
+        texts=publication.show_texts,
+        notes=publication.notes,
+        blind=publication.blind,
+        missing=publication.missing,
+        files=dict(sorted(hashes.items())),
+    )
+
+
+def _pages(
+    publication: StaticSite, hashes: dict[str, PublishedFile], cards: frozenset[str]
+) -> Iterator[tuple[str, bytes]]:
+    compared = _compared(publication)
+    pairs = {pair: f"compare/{slug(pair[0])}--{slug(pair[1])}.html" for pair in compared}
+    for pair, file in pairs.items():
+        yield file, pair_page(Spot(publication, cards=cards), file, compared[pair])
+    spot = Spot(publication, cards=cards, models=model_files(publication), pairs=pairs)
+    tallies = [board_tallies(publication, one) for one in publication.boards]
+    for model in spot.models:
+        yield model_page(spot, model, tallies)
+    yield methods_page(spot)
+    more = dict.fromkeys(sorted(publication.evidence), "the arena’s public log, from which the battles are made")
+    more |= {PROMPTS: "the texts of prompts"} if publication.texts else {}
+    more |= {NAMES: "the names of models"} if publication.names else {}
+    yield data_page(spot, hashes, more)
+    yield from board_pages(spot, hashes[COLUMNS].sha256)
+
+
+def _compared(publication: StaticSite) -> dict[tuple[str, str], Difference]:
+    """The difference of every pair that has a page: neighbours on the board, and the first models with each other."""
+    estimator, solved_before = publication.rules.estimator(), dict[tuple[str, str], "Solved"]()
+    compared = {}
+    for one, other in chosen_pairs(publication):
+        try:
+            result = compare_in(
+                publication.table, one, other, estimator, texts=publication.texts, solved_before=solved_before
+            )
+        except (BattleError, RatingError):
+            continue
+        if publication.missing:
+            result = replace(result, remarks=(*result.remarks, f"of the whole run, {publication.missing}"))
+        compared[one, other] = result
+    return compared
+
+
+def chosen_pairs(publication: StaticSite) -> list[tuple[str, str]]:
+    """The pairs that have a page, the better model first."""
+    pairs: dict[frozenset[str], tuple[str, str]] = {}
+    for one in publication.boards:
+        names = one.board.models
+        first = names[:FIRST]
+        chosen = [(a, b) for place, a in enumerate(first) for b in first[place + 1 :]]
+        for pair in [*pairwise(names), *chosen]:
+            pairs.setdefault(frozenset(pair), pair)
+    most = min(MOST_PAIRS, max(FIRST, ROWS_FOR_PAIRS // max(len(publication.table), 1)))
+    return list(pairs.values())[:most]
+
+
+def share_cards(publication: StaticSite) -> Iterator[tuple[str, bytes]]:
+    """A picture of the first board, and of each of its first models; empty where Pillow, which draws them, is missing.
+
+    A picture is only of use where its address is known: programs that show it do not look at relative ones.
+    """
+    if not publication.pictures:
+        return
+    one, drawn = publication.boards[0], find_spec("PIL") is not None
+    scale = rating_scale(one.board.entries[:MODEL_CARDS])
+    yield BOARD_CARD, _board_card(publication, one, scale) if drawn else b""
+    for entry in one.board.entries[:MODEL_CARDS]:
+        yield f"share/{slug(entry.model)}.png", _model_card(publication, one, entry, scale) if drawn else b""
+
+
+def _board_card(publication: StaticSite, one: PublishedBoard, scale: Scale) -> bytes:
+    from tiltyard.pages.share_card import INK, INSET, LINE, WIDTH, ShareCard, legible
+
+    card = ShareCard(publication.title)
+    y = card.paragraph(140, verdict(publication, one), 36, 2) + 24
+    for entry in one.board.entries[:CARD_ROWS]:
+        card.draw.line((INSET, y, WIDTH - INSET, y), fill=LINE, width=2)
+        card.text(INSET, y + 9, rank_text(entry), 30, INK, 90)
+        card.text(INSET + 100, y + 9, legible(publication.name(entry.model), entry.model), 30, INK, 510)
+        card.text(WIDTH - INSET, y + 9, points(entry.rating), 30, INK, 120, right=True)
+        card.interval(scale, entry.rating, (entry.ci_low, entry.ci_high), y + 27)
+        y += 52
+    card.foot(f"{plain_count(one.board.n_battles)} battles of {len(one.board):,} models")
+    return card.png()
+
+
+def _model_card(publication: StaticSite, one: PublishedBoard, entry: RatingEntry, scale: Scale) -> bytes:
+    from tiltyard.pages.share_card import ACCENT, INK, INSET, WIDTH, ShareCard, legible
+
+    card, wide = ShareCard(publication.title), WIDTH - 2 * INSET
+    card.text(INSET, 190, legible(publication.name(entry.model), entry.model), 76, INK, wide)
+    card.text(INSET, 320, f"rank {rank_text(entry)} of {len(one.board):,}", 44, ACCENT, wide)
+    card.text(INSET, 392, f"rating {points(entry.rating)}", 44, INK, wide)
+    card.interval(scale, entry.rating, (entry.ci_low, entry.ci_high), 422)
+    card.foot(f"{plain_count(entry.n_battles)} battles")
+    return card.png()
+
+
+def feed(publication: StaticSite, sha256: str) -> str:
+    """An Atom feed with one entry: the board as it is. Its id follows from the battles, so new battles are news."""
+    assert publication.updated is not None
+    url, title = publication.url, publication.title
+    return render(
+        "publishing/feed.atom",
+        publication=publication,
+        at=_instant(publication.updated),
+        id=uuid5(NAMESPACE_URL, url or title),
+        entry=uuid5(NAMESPACE_URL, f"{url or title}#{sha256}"),
+        words="; ".join(
+            f"{one.dimension}: {verdict(publication, one)}" if one.dimension else verdict(publication, one)
+            for one in publication.boards
+        ),
+    )
+
+
+def _instant(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

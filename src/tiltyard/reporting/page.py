@@ -1,0 +1,89 @@
+"""Pages of a report: the files of a run, in one self-contained HTML file or in a few."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
+
+from tiltyard.battles.missing_verdicts import read_missing
+from tiltyard.boards.bradley_terry import CENTRE
+from tiltyard.boards.text import rank_text
+from tiltyard.judging.run_folder import read_object
+from tiltyard.pages.html import package_text, page
+from tiltyard.reporting import front, scores, sections
+from tiltyard.reporting.run import Run
+from tiltyard.reporting.sections import disagreements
+from tiltyard.reporting.site_map import MAIN, Here, SiteMap
+from tiltyard.tournament import ratings
+from tiltyard.tournament.artifacts import JUDGE_PROMPTS
+from tiltyard.tournament.rounds import ROUNDS_FILE
+from tiltyard.validity.misfit import fit_sentences, fit_verdict
+
+OUTCOMES = ("decisive", "tie", "inconsistent", "failed")
+
+
+def run_values(run: Run) -> dict[str, Any]:
+    """What the pages of a run show."""
+    missing = read_missing(run.folder)
+    by_dimension = {one.name: missing.only(dimensions={one.name}) for one in run.dimensions}
+    wrong = disagreements(run)
+    rounds, prompts = run.folder / ROUNDS_FILE, run.folder / JUDGE_PROMPTS
+    return {
+        "title": front.run_title(run),
+        "outcomes": OUTCOMES,
+        "score_views": scores,
+        "style": own_file("grid.css"),
+        "script": own_file("grid.js"),
+        "weak": front.weak_points(run, {name: one.sentence for name, one in by_dimension.items() if one}, wrong),
+        "categories_of": {one.name: view for one in run.dimensions if (view := sections.categories(run, one))},
+        "rounds": read_object(rounds) if run.manifest.get("until") and rounds.is_file() else None,
+        "judge_prompts": read_object(prompts)["dimensions"] if prompts.is_file() else None,
+        "disagreements": wrong,
+        "centre": CENTRE,
+        "ratings": ratings,
+        "fit_verdict": fit_verdict,
+        "fit_sentences": fit_sentences,
+    }
+
+
+def report_files(template: str, site_map: SiteMap, **values: Any) -> Iterator[tuple[str, str]]:
+    """The main page, after the files beside it: a list per pair, and prompts with battles, where a run is split."""
+    if site_map.split:
+        for key in site_map.by_pair:
+            here = Here(site_map, site_map.pair_file(key))
+            yield here.file, report_page("reporting/sibling.html", here, pair=key, prompts=(), **values)
+        for file, homes in groupby(site_map.prompt_files.items(), key=itemgetter(1)):
+            prompts, here = [prompt for prompt, _ in homes], Here(site_map, file)
+            yield file, report_page("reporting/sibling.html", here, pair=None, prompts=prompts, **values)
+    yield MAIN, report_page(template, Here(site_map), **values)
+
+
+def report_page(template: str, here: Here, *, style: str, script: str, **values: Any) -> str:
+    """A page of the report as one HTML file."""
+    # In the view of one battle, the answers of other entrants are hidden.
+    hidden = ".prompt:has(.mark:target):not(:has(.x{0}.mark:target)) .answer.x{0}{{display:none}}\n"
+    rules = "".join(hidden.format(place) for place in range(len(here.run.entrants)))
+    return page(
+        template,
+        style=own_file("style.css") + style + rules,
+        script=own_file("script.js") + script,
+        allow=image_policy(here.run),
+        here=here,
+        run=here.run,
+        sections=sections,
+        front=front,
+        rank_text=rank_text,
+        **values,
+    )
+
+
+def image_policy(run: Run | None) -> str:
+    """What a page may load for the images of a run: those in it, and nothing where there are none."""
+    return "img-src data:" if run is not None and run.pictures else ""
+
+
+def own_file(name: str) -> str:
+    """The text of a file of this package."""
+    return package_text("tiltyard.reporting", name)

@@ -1,0 +1,95 @@
+"""The scores of a run, as its report shows them: the answer in words, boards of means, and the judge's words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from tiltyard.decisions.scores import compare_scores
+from tiltyard.errors import TiltyardError
+from tiltyard.judging.run_folder import read_lines
+from tiltyard.judging.scoring import SCALES
+from tiltyard.options import CompareOptions
+from tiltyard.pages import svg
+from tiltyard.reporting.front import listed
+from tiltyard.reporting.run import Run
+from tiltyard.tournament.scoring import ANSWERS_FOLDER, SCORES_FILE, AnswerLine, DimensionScores, MetricScores
+
+MOST_PROMPTS = 100
+"""Prompts whose answers a report shows with their scores: those on which the scores differ most."""
+
+
+def answer(run: Run, scores: DimensionScores) -> str:
+    """The answer by scores, in a sentence."""
+    whole = scores.whole
+    if whole is None:
+        return "Criteria without weights are not averaged: see each of them."
+    rows = (whole.board or {}).get("scores") or []
+    if not rows:
+        return "No answer has a readable score."
+    if len(rows) == 1:
+        return f"Only {rows[0]['model']} has scores."
+    first, second = rows[0]["model"], rows[1]["model"]
+    scale = SCALES[scores.scale]
+    try:
+        metric, bounds = [f"{whole.metric}:higher"], (scale.low, scale.high)
+        options = CompareOptions(score=metric, bounds=bounds, by=())
+        (told,) = (one.sentence for one in compare_scores(run.folder / SCORES_FILE, first, second, options).values())
+    except TiltyardError as error:
+        return str(error)
+    told = f"{told[0].upper()}{told[1:]}" if told.startswith("cannot") else told
+    rivals = [row["model"] for row in rows[1:] if row["rank_low"] == 1]
+    if len(rows) == 2 or rows[0]["mean"] == rows[1]["mean"]:
+        return told
+    others = "any other" if len(rivals) == len(rows) - 1 else listed(rivals, "or")
+    return f"{first} leads, but {others} could be best. {told}" if rivals else f"{first} is best. {told}"
+
+
+def means(scores: DimensionScores) -> dict[str, Any]:
+    """The board of a dimension: for each model its mean, and those of the criteria beside it."""
+    boards = {one.metric: _by_model(one) for one in scores.metrics if one.board}
+    first = next(iter(boards.values()), {})
+    scale = SCALES[scores.scale]
+    return {
+        "models": list(first),
+        "boards": boards,
+        "missing": any(row.get("missing") is not None for row in first.values()),
+        "whole": scores.whole is not None,
+        "scale": svg.Scale(scale.low, scale.high, _ticks(scale.low, scale.high)),
+        "digits": 2 if scale.high <= 1 else 1,
+    }
+
+
+def _ticks(low: float, high: float) -> tuple[float, ...]:
+    return (0.25, 0.5, 0.75) if high <= 1 else tuple(float(n) for n in range(int(low) + 1, int(high), 2))
+
+
+def _by_model(one: MetricScores) -> dict[str, Mapping[str, Any]]:
+    return {row["model"]: row for row in (one.board or {}).get("scores", ())}
+
+
+def criterion(metric: str, dimension: str) -> str:
+    """A metric's name within its dimension."""
+    return metric.removeprefix(f"{dimension}.")
+
+
+def prompts(run: Run, scores: DimensionScores) -> dict[str, Any]:
+    """The prompts on which scores differ most: the text, and each entrant's answer, score and the judge's words."""
+    path = run.folder / ANSWERS_FOLDER / f"{scores.dimension}.jsonl"
+    by_prompt: dict[str, dict[str, AnswerLine]] = {}
+    for _, line in read_lines(path, msgspec.json.Decoder(AnswerLine)) if path.is_file() else ():
+        by_prompt.setdefault(line.prompt_id, {})[line.entrant] = line
+    ordered = sorted(by_prompt.items(), key=lambda item: -_spread(item[1]))
+    return {"shown": ordered[:MOST_PROMPTS], "total": len(ordered)}
+
+
+def _spread(lines: Mapping[str, AnswerLine]) -> float:
+    sums = [sum(one.scores.values()) for one in lines.values() if one.status == "ok"]
+    return max(sums) - min(sums) if sums else 0.0
+
+
+def words(line: AnswerLine) -> list[tuple[str, str]]:
+    """What each judge said of an answer, or why there is no score."""
+    return [(one.judge_model, one.error or one.reasoning) for one in line.raw]

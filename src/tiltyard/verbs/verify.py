@@ -1,0 +1,131 @@
+"""`verify`: recompute what somebody published, from the published files alone."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tiltyard.arena.heads import Head, HeadFile, kept_heads, trusted_keys
+from tiltyard.arena.witness import Finding, KeptProof, check_witness
+from tiltyard.errors import OptionError, OptionValue, TiltyardError
+from tiltyard.options import VerifyOptions, takes
+from tiltyard.pages.escaping import shortened
+from tiltyard.pages.figures import points
+from tiltyard.publishing import check_folder, check_run
+from tiltyard.publishing.fetching import MOST_MANIFEST, RemoteHost, bounded_lines, fetch_folder
+from tiltyard.publishing.folder import MANIFEST
+
+WITNESS_PATH = "/api/v1/witness.jsonl"
+HEADS_PATH = "/api/v1/heads"
+SHA256 = re.compile(r"[0-9a-f]{64}")
+VERIFIABLE = "name a folder that `tiltyard publish` wrote, a witness file of an arena, or the address of either."
+
+
+@takes(VerifyOptions)
+def verify(source: str | Path, options: VerifyOptions) -> Finding:
+    """Recompute what somebody published from what is vouched for, and compare all of it.
+
+    A published board is published again from its battles, or from an arena's witness; the folder of a run or placement
+    is made again from its verdicts; every file is compared. The conclusion says what agrees with what, and whom you
+    have to trust for the rest.
+
+    Parameters:
+        source: A folder that `publish`, `run` or `place` wrote, the address of a published one, a witness file (.gz
+            too), or the address of an arena's site.
+    """
+    place, named = str(source), OptionValue("fingerprint", None)
+    fingerprint, besides = (options.fingerprint or "").strip().lower(), options.besides or ()
+    if options.fingerprint is not None and not SHA256.fullmatch(fingerprint):
+        raise OptionError(named, f" {fingerprint[:80]!r} is no fingerprint: it has 64 letters from 0-9 and a-f.")
+    with _published_folder(place) as folder:
+        outside, path = folder or Path(place), Path(place)
+        heads, keys = kept_heads(_outside(options.head, outside)), trusted_keys(_outside(options.key, outside))
+        kept = KeptProof(fingerprint=fingerprint, heads=heads, keys=keys, receipts=list(options.receipt or ()))
+        if folder is not None:
+            result = check_folder(folder, besides, kept)
+            if _is_address(place):
+                result.messages.append("files that published.json does not name cannot be seen at an address")
+            return result
+        if (path / "manifest.json").is_file():
+            if kept.of_an_arena or fingerprint:
+                raise OptionError(f"{place} is the folder of a run: it has no heads, keys, receipts or fingerprint.")
+            return check_run(path, besides)
+        if fingerprint or besides:
+            others = OptionValue("besides", None)
+            raise OptionError(
+                f"{place} is no published board: ", named, " and ", others, " are for those. Leave them out."
+            )
+        return _check_lines(place, kept)
+
+
+@contextmanager
+def _published_folder(source: str) -> Iterator[Path | None]:
+    """The folder of a published board, that of an address fetched; None: it is something else."""
+    if not _is_address(source):
+        folder = Path(source).parent if Path(source).name == MANIFEST else Path(source)
+        yield folder if (folder / MANIFEST).is_file() else None
+        return
+    with tempfile.TemporaryDirectory(prefix="tiltyard-") as spare:
+        yield Path(spare) if fetch_folder(source, Path(spare)) else None
+
+
+def _outside(given: Sequence[str] | None, folder: Path) -> list[str]:
+    """Heads or keys as they were given; a file of them may not be one that came with what is checked."""
+    for text in given or ():
+        path = Path(text.removeprefix("@"))
+        if text.startswith("@") and path.resolve().is_relative_to(folder.resolve()):
+            raise OptionError(f"{path} is in the folder that is checked. Name a file that you kept elsewhere.")
+    return list(given or ())
+
+
+def _is_address(source: str) -> bool:
+    """Whether a source is an address, and no path."""
+    return source.startswith(("http://", "https://"))
+
+
+def _check_lines(source: str, kept: KeptProof) -> Finding:
+    """What the lines of a witness file or of a site agree with, and the board at their end."""
+    path = Path(source)
+    heads: list[Head | HeadFile] = []
+    if _is_address(source):
+        site = None if source.endswith((".jsonl", ".jsonl.gz")) else source.rstrip("/")
+        address = source if site is None else site + WITNESS_PATH
+        lines = RemoteHost(address).lines(address)
+        heads = _heads_of_site(source.removesuffix(WITNESS_PATH)) if address.endswith(WITNESS_PATH) else []
+    elif path.is_file():
+        lines = bounded_lines(path)
+    elif path.is_dir():
+        raise OptionError(f"{source} is a folder without published.json: {VERIFIABLE}")
+    else:
+        raise OptionError(
+            f"there is no file or folder {source}. Name a published board or a witness file, or its address."
+        )
+    first = next(lines, b"")
+    if not first.startswith(b'{"witness":'):
+        raise OptionError(f"{source} cannot be verified: {VERIFIABLE}")
+    result = check_witness(chain([first], lines), source, kept.heads, heads, kept.keys, kept.receipts)
+    for rank, row in enumerate(result.values["board"], start=1):
+        deviation = "" if row["deviation"] is None else f"  RD {points(row['deviation'], 1):>5}"
+        result.messages.append(f"{rank:>4}  {points(row['rating']):>6}{deviation}  {shortened(row['model'])}")
+    if _is_address(source):
+        result.messages.append("no page of the site was compared with it: `tiltyard publish` writes pages that are")
+    return result
+
+
+def _heads_of_site(site: str) -> list[Head | HeadFile]:
+    """The heads that a site publishes, which its own witness must contain."""
+    address = site.rstrip("/") + HEADS_PATH
+    try:
+        found = msgspec.json.decode(RemoteHost(address).file(address, MOST_MANIFEST) or b'{"heads":[]}')
+        rows = msgspec.convert(found["heads"], list[dict[str, Any]])
+        heads = [Head.parse(str(row["head"])) for row in rows]
+        return [*heads, *(msgspec.convert(row["signed"], HeadFile) for row in rows if row.get("signed"))]
+    except (ValueError, LookupError, TypeError) as error:
+        raise TiltyardError(f"{address} is no list of heads ({error}). Do not trust it.") from None

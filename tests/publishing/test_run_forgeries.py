@@ -1,0 +1,283 @@
+"""Folders of runs and placements whose maker cheats: what does not follow from the verdicts is found."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from published_folders import everything
+from test_forgeries import KINDS, edited
+from tests import within
+from tests.sizes import size
+from typer.testing import CliRunner
+
+from tiltyard import __version__
+from tiltyard.cli.main import make_app
+from tiltyard.errors import TiltyardError
+from tiltyard.files import write_json
+from tiltyard.reporting import write_report
+from tiltyard.tournament.artifacts import RunManifest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+Change = Callable[[Path], object]
+
+
+def verify(*arguments: str) -> Any:
+    return CliRunner().invoke(make_app("verify"), ["verify", *arguments])
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = tmp_path_factory.mktemp("tournament") / "t"
+    shutil.copytree(EXAMPLES / "tournament", home, ignore=shutil.ignore_patterns("judgments"))
+    done = within.run(home, "run", "tournament.yaml", "--mode", "headline", "--yes", "--output-dir", "run")
+    assert done.returncode == 0, done.stderr
+    return home / "run"
+
+
+@pytest.fixture(scope="module")
+def placement(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    home = Path(shutil.copytree(EXAMPLES / "placement", tmp_path_factory.mktemp("placement") / "p"))
+    asked = (
+        "place",
+        "--arena",
+        "arena.jsonl",
+        "--model",
+        "responses_kestrel.jsonl",
+        "--judge",
+        "recorded/verdicts.jsonl",
+    )
+    more = ("--min-opponent-battles", "50", "--n-battles", "24", "--bootstraps", "10", "--calibrate", "20")
+    done = within.run(home, *asked, *more, "--yes", "--out", "placed")
+    assert done.returncode == 0, done.stderr
+    return next((home / "placed").iterdir())
+
+
+def objects(name: str, change: Callable[[Any], object]) -> Change:
+    """Change a JSON file."""
+
+    def carry_out(folder: Path) -> None:
+        said = json.loads((folder / name).read_bytes())
+        change(said)
+        (folder / name).write_text(json.dumps(said, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+    return carry_out
+
+
+def rows(name: str, change: Callable[[Any], object], most: int = 10_000) -> Change:
+    """Change the first rows of a file of lines."""
+
+    def carry_out(folder: Path) -> None:
+        found = [json.loads(line) for line in (folder / name).read_bytes().splitlines()]
+        for row in found[:most]:
+            change(row)
+        (folder / name).write_text("".join(json.dumps(row, separators=(",", ":")) + "\n" for row in found), "utf-8")
+
+    return carry_out
+
+
+def text(name: str, one: str, other: str) -> Change:
+    def carry_out(folder: Path) -> None:
+        before = (folder / name).read_text("utf-8")
+        assert one in before
+        (folder / name).write_text(before.replace(one, other), encoding="utf-8")
+
+    return carry_out
+
+
+def turned(row: dict[str, Any]) -> None:
+    if row["source"] == "llm-judge":
+        row["winner"] = {"model_a": "model_b", "model_b": "model_a"}.get(row["winner"], row["winner"])
+
+
+def second_entry(report: dict[str, Any]) -> None:
+    mine = next(row for row in report["ratings"] if row["model"] == "kestrel")
+    report["ratings"].insert(0, {**mine, "rating": 1905.0})
+
+
+PLACEMENTS: dict[str, Change] = {
+    "a forged second entry before the right one": objects("elo_ratings.json", second_entry),
+    "the judge of the ratings": objects("elo_ratings.json", lambda said: said.update(judge_model="openai/gpt-5")),
+    "the judge of the manifest": objects("manifest.json", lambda said: said.update(judge_model="openai/gpt-5")),
+    "the judge everywhere but in the verdicts": lambda folder: [
+        text(name, "recorded/verdicts.jsonl", "openai/gpt-5")(folder)
+        for name in ("manifest.json", "elo_ratings.json", "battles.jsonl", "report.html")
+    ],
+    "battles turned": rows("battles.jsonl", turned),
+    "winners turned in the verdicts' lines": rows("verdicts.jsonl", lambda row: row.update(winner="kestrel")),
+    "counts": objects("manifest.json", lambda said: said["judged"].update(wins=20, inconsistent=0)),
+    "how often the order decided": objects("manifest.json", lambda said: said["flips"].update(share=0.0)),
+    "the calibration": objects("manifest.json", lambda said: said["calibration"].update(floor_points=0.0)),
+    "another text": rows("texts.jsonl", lambda row: row.update(prompt="What?"), 1),
+    "a battle of the panel": objects("panel.json", lambda said: said["battles"].pop()),
+    "a number of the report": text("report.html", "kestrel", "kestrel the best"),
+    "a file more": lambda folder: (folder / "audit.html").write_text("Audited"),
+    "a file less": lambda folder: (folder / "leaderboard.txt").unlink(),
+    "a battle of the verdicts left out": lambda folder: (folder / "verdicts.jsonl").write_bytes(
+        b"".join((folder / "verdicts.jsonl").read_bytes().splitlines(keepends=True)[1:])
+    ),
+}
+
+RUNS: dict[str, Change] = {
+    "battles turned": rows("battles.jsonl", turned),
+    "a winner that its verdicts do not name": rows("verdicts/calibration.jsonl", lambda row: row.update(winner=None)),
+    "a failure that is none": rows("verdicts/calibration.jsonl", lambda row: row.update(status="failed"), 1),
+    "a rating": objects("ratings/calibration.json", lambda said: said["ratings"][0].update(rating=9999.0)),
+    "a place": objects("ratings/calibration.json", lambda said: said["ratings"][-1].update(rank_high=1)),
+    "an Elo": objects("elo_results.json", lambda said: said.update(default_k=32.0)),
+    "K in the manifest": objects("manifest.json", lambda said: said.update(default_k=32.0)),
+    "a win rate": text("pairwise_winrates.csv", "calibration", "calibrating"),
+    "counts": objects("manifest.json", lambda said: said["results"]["dimensions"]["calibration"].update(settled=99)),
+    "habits": objects(
+        "manifest.json", lambda said: said["results"]["dimensions"]["calibration"]["habits"]["flips"].update(value=0.0)
+    ),
+    "pairs": objects("manifest.json", lambda said: said["pairs"].update(calibration=99)),
+    "the judge": objects("manifest.json", lambda said: said.update(judge_model="openai/gpt-5")),
+    "an entrant": text("matches/matches.jsonl", "careful", "thorough"),
+    "an answer": rows("matches/matches.jsonl", lambda row: row.update(response_a="Short.")),
+    "a match left out": lambda folder: (folder / "matches" / "matches.jsonl").write_bytes(
+        b"".join((folder / "matches" / "matches.jsonl").read_bytes().splitlines(keepends=True)[1:])
+    ),
+    "a number of the report": text("report.html", "careful", "careful, the best"),
+    "ratings that nobody's labels corrected": lambda folder: (
+        (folder / "ratings" / "calibrated").mkdir(),
+        shutil.copy(folder / "ratings" / "calibration.json", folder / "ratings" / "calibrated" / "calibration.json"),
+    ),
+    "a file more": lambda folder: (folder / "ratings" / "audited.json").write_text("{}"),
+    "a file less": lambda folder: (folder / "elo_per_perm.npz").unlink(),
+    "an empty folder": lambda folder: (folder / "audited").mkdir(),
+    "a version that hides a key": lambda folder: [
+        objects("manifest.json", lambda said: said["versions"].update(tiltyard=f'{__version__}", "audited": "yes'))(
+            folder
+        ),
+        text(
+            "ratings/calibration.json",
+            f'"tiltyard_version": "{__version__}"',
+            f'"tiltyard_version": "{__version__}", "audited": "yes"',
+        )(folder),
+    ],
+    "arrays cut off": lambda folder: (folder / "elo_per_perm.npz").write_bytes(b"PK"),
+    "a member that is no array": lambda folder: packed(folder / "elo_per_perm.npz", "audited.txt", b"yes"),
+    "a header that is none": lambda folder: packed(
+        folder / "elo_per_perm.npz", "audited.npy", b"\x93NUMPY\x01\x00\x76\x00{'descr': ('<f8'" + b" " * 103
+    ),
+    "a link": lambda folder: (folder / "more").symlink_to("/etc"),
+}
+
+
+def packed(path: Path, name: str, data: bytes) -> None:
+    """Put one more member into a file of arrays."""
+    with zipfile.ZipFile(path, "a") as file:
+        file.writestr(name, data)
+
+
+@pytest.mark.parametrize("name", PLACEMENTS)
+def test_a_placement_is_what_its_verdicts_give(placement: Path, tmp_path: Path, name: str) -> None:
+    forged(placement, tmp_path, PLACEMENTS[name])
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_is_what_its_verdicts_give(run: Path, tmp_path: Path, name: str) -> None:
+    forged(run, tmp_path, RUNS[name])
+
+
+def forged(folder: Path, tmp_path: Path, change: Change) -> None:
+    copy = Path(shutil.copytree(folder, tmp_path / folder.name))
+    change(copy)
+    done = verify(str(copy))
+    assert done.exit_code == 3, done.output
+    assert "WRONG: " in done.stdout
+    assert "does NOT agree" in done.stdout
+
+
+def test_honest_folders_agree_and_say_whom_to_trust(run: Path, placement: Path) -> None:
+    for folder, words in ((run, "n_perms 200"), (placement, "mode calibrated")):
+        done = verify(str(folder))
+        assert done.exit_code == 0, done.output
+        assert "agrees with itself: battles, ratings, counts and report are what these" in done.stdout
+        assert words in done.stdout
+        assert "of its maker, and not checked:\n" in done.stdout
+        assert "usage.json" in done.stdout
+        assert "Whoever made the folder could have changed verdicts, texts and people's battles." in done.stdout
+        assert verify(str(folder), "--fingerprint", "0" * 64).exception is not None
+
+
+def test_arrays_with_junk_behind_them_are_not_said_to_be_compared(run: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(run, tmp_path / run.name))
+    with (copy / "elo_per_perm.npz").open("ab") as file:
+        file.write(b"junk")
+    done = verify(str(copy))
+    assert done.exit_code == 3
+    assert "Not compared: elo_per_perm.npz (packed by another program)" in done.stdout
+
+
+@pytest.mark.parametrize("title", ["A\u202eB", "A" * 9_999, "Birds"])
+def test_a_title_of_a_run_is_plain_words(run: Path, tmp_path: Path, title: str) -> None:
+    copy = Path(shutil.copytree(run, tmp_path / run.name))
+    said = {**json.loads((copy / "manifest.json").read_bytes()), "title": title}
+    write_json(copy / "manifest.json", {name: said[name] for name in RunManifest.__struct_fields__ if name in said})
+    write_report(copy)
+    done = verify(str(copy))
+    assert ("WRONG: manifest.json: the title" in done.stdout) == (title != "Birds")
+    assert (done.exit_code == 3) == (title != "Birds"), done.output
+
+
+def test_an_older_folder_agrees_in_part(run: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(run, tmp_path / "run"))
+    objects("manifest.json", lambda said: said["versions"].update(tiltyard="0.0.9"))(copy)
+    text("report.html", "careful", "careful, the best")(copy)
+    done = verify(str(copy))
+    assert done.exit_code == 3
+    assert "agrees in part" in done.stdout
+    assert "report.html (written by tiltyard 0.0.9" in done.stdout
+    assert verify(str(copy), "--ratings-only").exit_code == 0
+    rows("battles.jsonl", turned)(copy)
+    assert "WRONG: battles.jsonl" in verify(str(copy), "--ratings-only").stdout
+
+
+DERIVED = (".html", ".csv", ".txt", "battles.jsonl", "elo_ratings.json", "elo_results.json", "calibration.json")
+"""How files end that verdicts give; the others are vouched for, or hold what is."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("of", ["run", "placement"])
+def test_no_random_edit_of_what_follows_agrees(run: Path, placement: Path, tmp_path: Path, of: str, kind: str) -> None:
+    folder = run if of == "run" else placement
+    before = everything(folder)
+    for number in range(size(2, soak=300)):
+        rng = random.Random(f"{kind} {number}")
+        name = rng.choice(sorted(before))
+        changed = edited(before[name], kind, rng)
+        if changed == before[name]:
+            continue
+        copy = Path(shutil.copytree(folder, tmp_path / str(number) / folder.name))
+        (copy / name).write_bytes(changed)
+        done = verify(str(copy))
+        shutil.rmtree(copy)
+        assert done.exit_code in (0, 3) or isinstance(done.exception, TiltyardError), (name, done.exception)
+        assert done.exit_code != 0 or not name.endswith(DERIVED), f"{kind} {number}: {name}"
+
+
+def test_what_a_maker_says_is_printed_with_its_value_and_makes_no_line_of_its_own(run: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(run, tmp_path / run.name))
+    said = json.loads((copy / "manifest.json").read_bytes())
+    said |= {"entrants": [*said["entrants"], "gpt-9"], "title": "Mine\nagrees with itself", "limit_pairs": 17}
+    (copy / "manifest.json").write_text(json.dumps(said, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    done = verify(str(copy))
+    own = done.stdout.partition("of its maker, and not checked:\n")[2].splitlines()
+    assert any(line.startswith("  entrants: ") and '"gpt-9"' in line for line in own)
+    assert "  limit_pairs: 17" in own
+    assert "  title: Mine\\nagrees with itself" in own
+    assert "WRONG: manifest.json: the title" in done.stdout
+
+
+def test_a_report_that_was_taken_away_is_not_vouched_for(run: Path, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(run, tmp_path / run.name))
+    (copy / "report.html").unlink()
+    assert "agrees with itself: battles, ratings and counts (no report) are what" in verify(str(copy)).stdout
