@@ -20,6 +20,8 @@ from tiltyard.files import write_lines
 
 Choose = Callable[[str, Sequence[str]], "str | None"]
 """Asks a person which of several columns is meant; None is no answer."""
+Records = Sequence[tuple[int, dict[str, Any]]]
+"""The records of a file, each with its line or number."""
 
 FIELDS: dict[str, tuple[str, ...]] = {
     "id": (
@@ -101,7 +103,7 @@ def read_answer_file(
     if path.is_dir():
         return _read_folder(path, name, map or {}, choose)
     file = AnswerFile(path, name or _model_name(path), named=name is not None)
-    records = list(read_records(path))
+    records = read_records(path)
     if not records:
         raise BankError(f"{path} holds no answer. Remove it, or check what wrote it.")
     _fill(file, records, map or {}, choose)
@@ -117,18 +119,19 @@ def read_prompt_file(
     if path.suffix.lower() in TEXTS:
         lines = [line.strip() for line in _text(path).splitlines()]
         return [AnswerRow(where=f"{path}:{n}", prompt=line) for n, line in enumerate(lines, start=1) if line]
-    records = list(read_records(path))
-    columns = _columns(_header(records), OF_PROMPTS, map or {})
+    records = read_records(path)
+    header = _header(records)
+    columns = _columns(header, OF_PROMPTS, map or {})
     if "prompt" not in columns:
-        columns["prompt"] = _ask("prompt", records, columns, str(path), choose)
+        columns["prompt"] = _ask("prompt", header, columns, str(path), choose)
     return [_row(f"{path}:{n}", record, columns) for n, record in records]
 
 
-def read_records(path: Path) -> Iterable[tuple[int, dict[str, Any]]]:
-    """Every record of a file as a mapping, with its line or number."""
+def read_records(path: Path) -> Records:
+    """Every record of a file."""
     suffix = path.suffix.lower()
     if suffix in LINES:
-        return read_objects(path, "answer file")
+        return list(read_objects(path, "answer file"))
     if suffix in TABLES:
         return _table(path, TABLES[suffix])
     if suffix == ".json":
@@ -139,7 +142,7 @@ def read_records(path: Path) -> Iterable[tuple[int, dict[str, Any]]]:
     )
 
 
-def _table(path: Path, comma: str) -> list[tuple[int, dict[str, Any]]]:
+def _table(path: Path, comma: str) -> Records:
     text = _text(path)
     first = text.split("\n", 1)[0]
     comma = ";" if comma == "," and first.count(";") > first.count(",") else comma
@@ -155,7 +158,7 @@ def _table(path: Path, comma: str) -> list[tuple[int, dict[str, Any]]]:
     return rows
 
 
-def _json(path: Path) -> list[tuple[int, dict[str, Any]]]:
+def _json(path: Path) -> Records:
     """A list of objects or texts, an object of lists by name, or an object from prompt id to answer."""
     try:
         value = msgspec.json.decode(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
@@ -190,9 +193,9 @@ def _text(path: Path) -> str:
 def _read_folder(folder: Path, name: str | None, map: Mapping[str, str], choose: Choose | None) -> list[AnswerFile]:
     """A folder of answer files, of folders (one for each model), or of texts (one for each prompt)."""
     entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
-    files = [entry for entry in entries if entry.is_file()]
-    whole = [file for file in files if file.suffix.lower() in (*LINES, *TABLES) or _is_list(file)]
-    single = [file for file in files if file not in whole and file.suffix.lower() in (*TEXTS, ".json")]
+    files = [(entry, entry.suffix.lower()) for entry in entries if entry.is_file()]
+    whole = [file for file, suffix in files if suffix in (*LINES, *TABLES) or (suffix == ".json" and _is_list(file))]
+    single = [file for file, suffix in files if file not in whole and suffix in (*TEXTS, ".json")]
     if whole and single:
         raise BankError(
             f"{folder} holds answer files ({whole[0].name}) and single answers ({single[0].name}). Name one kind."
@@ -210,8 +213,6 @@ def _read_folder(folder: Path, name: str | None, map: Mapping[str, str], choose:
 
 
 def _is_list(file: Path) -> bool:
-    if file.suffix.lower() != ".json":
-        return False
     with file.open("rb") as stream:
         return stream.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
 
@@ -231,9 +232,7 @@ def _one_per_prompt(folder: Path, files: Sequence[Path], name: str | None, map: 
     return answers
 
 
-def _fill(
-    file: AnswerFile, records: list[tuple[int, dict[str, Any]]], map: Mapping[str, str], choose: Choose | None
-) -> None:
+def _fill(file: AnswerFile, records: Records, map: Mapping[str, str], choose: Choose | None) -> None:
     """Turn the records of a file into rows: one each, or one for each model that has a column."""
     where, header = str(file.path), _header(records)
     file.header.update(header)
@@ -246,7 +245,7 @@ def _fill(
                 cells = columns | {"answer": column}
                 file.rows += [_row(f"{where}:{n}", record, cells, model=column) for n, record in records]
             return
-        columns["answer"] = rest[0] if len(rest) == 1 else _ask("answer", records, columns, where, choose)
+        columns["answer"] = rest[0] if len(rest) == 1 else _ask("answer", header, columns, where, choose)
         file.notes.append(f"{where}: the answers are in the column {columns['answer']}")
     file.rows += [_row(f"{where}:{n}", record, columns) for n, record in records]
 
@@ -270,9 +269,7 @@ def _columns(header: Sequence[str], known: Mapping[str, tuple[str, ...]], map: M
     return columns
 
 
-def _texts_left(
-    records: Sequence[tuple[int, dict[str, Any]]], header: Sequence[str], columns: Mapping[str, str]
-) -> list[str]:
+def _texts_left(records: Records, header: Sequence[str], columns: Mapping[str, str]) -> list[str]:
     """The columns that nothing is known of and that hold texts rather than numbers."""
     rest = []
     for column in header:
@@ -283,26 +280,19 @@ def _texts_left(
     return rest
 
 
-def _ask(
-    what: str,
-    records: Sequence[tuple[int, dict[str, Any]]],
-    columns: Mapping[str, str],
-    where: str,
-    choose: Choose | None,
-) -> str:
-    rest = [column for column in _header(records) if column not in columns.values()]
+def _ask(what: str, header: Sequence[str], columns: Mapping[str, str], where: str, choose: Choose | None) -> str:
+    rest = [column for column in header if column not in columns.values()]
     chosen = choose(f"{where}: which column holds the {what}?", rest) if choose is not None and rest else None
     if chosen in rest:
         return str(chosen)
-    there = ", ".join(_header(records))
     raise BankError(
-        f"{where}: no column of it is known to hold the {what}; it has {there}. Name it: ",
+        f"{where}: no column of it is known to hold the {what}; it has {', '.join(header)}. Name it: ",
         OptionValue("map", {what: "COLUMN"}),
         ".",
     )
 
 
-def _header(records: Sequence[tuple[int, dict[str, Any]]]) -> list[str]:
+def _header(records: Records) -> list[str]:
     return list(dict.fromkeys(str(column) for _, record in records for column in record))
 
 
@@ -372,7 +362,6 @@ class AnswerCollection(msgspec.Struct):
 
     @property
     def n_answers(self) -> int:
-        """All answers of all entrants."""
         return sum(map(len, self.answers.values()))
 
     @property
@@ -381,11 +370,9 @@ class AnswerCollection(msgspec.Struct):
         return sum(all(prompt.prompt_id in answers for answers in self.answers.values()) for prompt in self.prompts)
 
     def files(self, folder: Path) -> list[Path]:
-        """The files that `write` writes."""
         return [folder / BANK, *(responses_path(folder / RESPONSES, name) for name in self.answers)]
 
     def write(self, folder: Path) -> None:
-        """Write the bank and a response file for each entrant."""
         fields = ("prompt_id", "text", "source", "subject", "gold_answer", "expected_behavior")
         bank = ({name: value for name in fields if (value := getattr(one, name))} for one in self.prompts)
         write_lines(folder / BANK, bank)
@@ -437,15 +424,11 @@ def _check(collection: AnswerCollection, prompts: Sequence[AnswerRow] | None) ->
         raise BankError(
             "no prompt was answered by every model, so nothing can be compared. Check ids and texts of prompts."
         )
-    if collection.complete < len(collection.prompts):
-        lacking = ", ".join(
-            f"{name} lacks {len(collection.prompts) - len(answers):,}"
-            for name, answers in collection.answers.items()
-            if len(answers) < len(collection.prompts)
-        )
-        collection.notes.append(
-            f"{collection.complete:,} of {len(collection.prompts):,} prompts have every answer ({lacking})"
-        )
+    n_prompts = len(collection.prompts)
+    if collection.complete < n_prompts:
+        short = {name: n_prompts - len(answers) for name, answers in collection.answers.items()}
+        lacking = ", ".join(f"{name} lacks {missing:,}" for name, missing in short.items() if missing)
+        collection.notes.append(f"{collection.complete:,} of {n_prompts:,} prompts have every answer ({lacking})")
 
 
 def _by_entrant(files: Sequence[AnswerFile], notes: list[str]) -> dict[str, list[AnswerRow]]:
@@ -537,11 +520,8 @@ class _Keys:
         """Whether every id stands for one text; line numbers of files in different orders do not."""
         texts: dict[str, str] = {}
         for row in self._rows:
-            if (
-                row.prompt_id
-                and row.prompt
-                and texts.setdefault(row.prompt_id, _plain(row.prompt)) != _plain(row.prompt)
-            ):
+            text = _plain(row.prompt or "")
+            if row.prompt_id and row.prompt and texts.setdefault(row.prompt_id, text) != text:
                 if any(not other.prompt for other in self._rows):
                     raise BankError(
                         f"{row.where}: prompt {row.prompt_id!r} has another text than elsewhere. Correct the ids."
@@ -564,8 +544,9 @@ class _Keys:
             key = f"p{len(self._known) + 1:0{width}d}"
         self._by_text.setdefault(text, key)
         self.order.append(key)
-        before = self._known.get(key)
-        self._known[key] = row if before is None else _merged(before, row)
+        first = self._known.setdefault(key, row)
+        of_prompt = ("gold", "expected", "source", "subject")
+        self._known[key] = replace(first, **{name: getattr(first, name) or getattr(row, name) for name in of_prompt})
 
     def of(self, row: AnswerRow, place: int) -> str | None:
         """The prompt of a row; `place` is its number among those of its entrant."""
@@ -589,12 +570,6 @@ class _Keys:
             for key, row in self._known.items()
             if key in wanted
         ]
-
-
-def _merged(first: AnswerRow, second: AnswerRow) -> AnswerRow:
-    """The first row, with what only the second one knows about the prompt."""
-    more = {name: getattr(first, name) or getattr(second, name) for name in ("gold", "expected", "source", "subject")}
-    return replace(first, **more)
 
 
 def _plain(text: str) -> str:

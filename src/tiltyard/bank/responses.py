@@ -53,7 +53,6 @@ class AnswerStyles:
         return position
 
     def length(self, place: int) -> int:
-        """The length of an answer, by its number."""
         return self._numbers[len(STYLE) * place]
 
     def row(self, place: int) -> list[int]:
@@ -208,7 +207,6 @@ class TranscriptStep(msgspec.Struct, frozen=True):
 
     @property
     def is_tool(self) -> bool:
-        """Whether a tool is called, or answers."""
         return " calls " in self.heading or self.heading.endswith(" returns")
 
 

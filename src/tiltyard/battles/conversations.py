@@ -218,7 +218,7 @@ def read_conversations(
     prints = array("q")
     for source in sources:
         for part in source.parts:
-            table, file, seen = _read(part, source.layout, turns, texts, stop=on_bad == "error")
+            table, file, seen = _read(part, source.layout, turns, texts, on_bad)
             tables.append(table)
             passed.append(file)
             prints.extend(seen)
@@ -242,7 +242,7 @@ def read_conversations(
 
 
 def _read(
-    part: Part, layout: Layout, turns: Turns, texts: tuple[str, str], *, stop: bool
+    part: Part, layout: Layout, turns: Turns, texts: tuple[str, str], on_bad: OnBad
 ) -> tuple[BattleTable, _Passed, array[int]]:
     """The battles of a file, and for both sides of each three numbers: what was asked, what was replied, why neither.
 
@@ -264,8 +264,8 @@ def _read(
                     prints.extend((hash(dialogue.turns) or 1, hash(dialogue.replies) or 1, 0))
             yield msgspec.structs.replace(line, row={name: value for name, value in line.row.items() if name in tops})
 
-    bad_rows = BadRows(examples_each=sys.maxsize)
-    table = read_carefully(lines(), layout, bad_rows, stop=stop)
+    bad_rows = BadRows(examples_each=sys.maxsize, stop=on_bad == "error")
+    table = read_carefully(lines(), layout, bad_rows)
     bad = {problem.where for problems in bad_rows.examples.values() for problem in problems}
     rows = [row for row, place in enumerate(places) if place not in bad]
     if bad:

@@ -24,7 +24,7 @@ BATCH_ROWS = 50_000
 def is_frame(data: object) -> bool:
     """True for a table of another library: pandas, polars, Arrow, DuckDB, Hugging Face datasets, or an Arrow stream."""
     homes = _homes(data)
-    if homes & {"pyarrow", "datasets"} or isinstance(data, ReusableFrame) or hasattr(type(data), "__arrow_c_stream__"):
+    if homes & {"pyarrow", "datasets"} or hasattr(type(data), "__arrow_c_stream__"):
         return True
     return bool(homes & {"pandas", "polars", "duckdb", "_duckdb"}) and hasattr(type(data), "columns")
 
@@ -35,7 +35,7 @@ def is_spark_frame(data: object) -> bool:
 
 
 class ReusableFrame:
-    """A frame that can be read any number of times.
+    """A frame that can be read any number of times; no row of it becomes a Python object.
 
     `shared` is what DuckDB scans in place. Where it cannot (a relation belongs to its own connection, a lazy frame is
     not there yet, a stream passes once), the frame went column by column to the Parquet file at `path`.
@@ -44,18 +44,18 @@ class ReusableFrame:
     def __init__(self, data: Any) -> None:
         self.path: Path | None = None
         self.shared: Any = None
-        if _must_spool(data):
-            folder = tempfile.mkdtemp(prefix="tiltyard-")
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-            self.path = Path(folder) / "frame.parquet"
-            _spool(data, self.path)
-        else:
+        if not _must_spool(data):
             self.shared = _as_shared(data)
-
-
-def reusable(data: Any) -> ReusableFrame:
-    """The frame in a form that can be read more than once; no row of it becomes a Python object."""
-    return data if isinstance(data, ReusableFrame) else ReusableFrame(data)
+            return
+        folder = tempfile.mkdtemp(prefix="tiltyard-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self.path = Path(folder) / "frame.parquet"
+        if "datasets" in _homes(data):
+            _write_batches(data.with_format("arrow").iter(batch_size=BATCH_ROWS), self.path)
+        elif hasattr(data, "sink_parquet"):
+            data.sink_parquet(self.path)
+        else:
+            data.write_parquet(str(self.path))
 
 
 def _must_spool(data: Any) -> bool:
@@ -66,15 +66,6 @@ def _must_spool(data: Any) -> bool:
     if "polars" in homes:
         return not hasattr(data, "write_parquet") or not _installed("pyarrow")
     return bool(homes & {"duckdb", "_duckdb"}) or ("datasets" in homes and not hasattr(data, "__len__"))
-
-
-def _spool(data: Any, path: Path) -> None:
-    if "datasets" in _homes(data):
-        _write_batches(data.with_format("arrow").iter(batch_size=BATCH_ROWS), path)
-    elif hasattr(data, "sink_parquet"):
-        data.sink_parquet(path)
-    else:
-        data.write_parquet(str(path))
 
 
 def _as_shared(data: Any) -> Any:
@@ -220,7 +211,6 @@ class Unfolded:
         self.is_weighted = bool((table.weight != 1.0).any())
 
     def columns(self, rows: slice) -> dict[str, Array]:
-        """The columns of a battle row, for some rows."""
         table, texts = self.table, self.texts
         columns: dict[str, Array] = {
             "model_a": texts["model_a"][table.model_a[rows]],

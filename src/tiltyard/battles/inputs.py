@@ -9,6 +9,7 @@ import glob
 import gzip
 import io
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -41,7 +42,6 @@ class FileKind(enum.Enum):
 
     @property
     def is_json(self) -> bool:
-        """True for the two kinds whose cells are JSON values."""
         return self in (FileKind.JSONL, FileKind.JSON_ARRAY)
 
 
@@ -109,7 +109,6 @@ class Part(msgspec.Struct, frozen=True):
     zipped: bool
 
     def open(self) -> BinaryIO:
-        """The file's bytes, unzipped."""
         if self.zipped:
             return cast("BinaryIO", gzip.open(self.path, "rb"))
         return self.path.open("rb")
@@ -360,9 +359,9 @@ def header_of_rows(rows: Iterable[Mapping[str, Any]], cells: Literal["json", "te
 def typed_header(described: Iterable[tuple[str, str]], first_rows: Mapping[str, Any]) -> Header:
     """The columns of a typed source, from its declared types; `first_rows` shows what is inside its nested columns."""
     described = list(described)
-    columns = {name: RawColumn(name, _sql_holds(sql), sql_type=sql, top=name) for name, sql in described}
+    columns = {name: RawColumn(name, sql_holds(sql), sql_type=sql, top=name) for name, sql in described}
     for name, sql in described:
-        if sql.endswith("[]") and (holds := _sql_holds(sql[:-2])) != "nested":
+        if sql.endswith("[]") and (holds := sql_holds(sql[:-2])) != "nested":
             columns.setdefault(f"{name}.0", RawColumn(f"{name}.0", holds, "JSON", name, 0))
     for name, value in first_rows.items():
         if isinstance(value, dict):
@@ -409,9 +408,11 @@ def text_holds(values: Iterable[str]) -> CellType:
         return "text"
 
 
-def _sql_holds(sql_type: str) -> CellType:
-    kind = sql_type.split("(")[0].strip().upper()
-    if sql_type.endswith("]") or kind in ("STRUCT", "MAP", "LIST", "UNION", "JSON", "BLOB", "ARRAY"):
+def sql_holds(sql_type: str) -> CellType:
+    """What a column of a declared type holds, by the names that DuckDB and Spark have for types."""
+    kind = re.split("[(<]", sql_type)[0].strip().upper()
+    nested = ("STRUCT", "MAP", "LIST", "UNION", "JSON", "BLOB", "ARRAY", "BINARY", "VARIANT")
+    if sql_type.endswith("]") or kind in nested:
         return "nested"
     if kind == "BOOLEAN":
         return "flag"

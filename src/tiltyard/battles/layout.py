@@ -42,7 +42,6 @@ class FieldKind(enum.Enum):
 
     @property
     def is_label(self) -> bool:
-        """True for fields read through their distinct values."""
         return self in (FieldKind.NAME, FieldKind.WINNER, FieldKind.TEXT, FieldKind.FLAG)
 
 
@@ -86,16 +85,13 @@ class Layout(msgspec.Struct, frozen=True):
 
     @property
     def labels(self) -> tuple[Field, ...]:
-        """The fields read through their distinct values."""
         return tuple(field for field in self.fields if field.kind.is_label)
 
     @property
     def numbers(self) -> tuple[Field, ...]:
-        """The fields read as numbers."""
         return tuple(field for field in self.fields if not field.kind.is_label)
 
     def field(self, name: str) -> Field | None:
-        """The field of that name, or None when the source has none."""
         return next((field for field in self.fields if field.name == name), None)
 
 
@@ -148,12 +144,8 @@ def choose_format(
     return spelling
 
 
-def make_layout(header: Header, options: ReadBattlesOptions, where: str, spelling: Format | None = None) -> Layout:
-    """The layout for a source with this header; `where` names the source in messages.
-
-    Its format is chosen by the options, unless `spelling` says it.
-    """
-    spelling = choose_format(header, options, where) if spelling is None else spelling
+def make_layout(header: Header, options: ReadBattlesOptions, where: str, spelling: Format) -> Layout:
+    """The layout for a source with this header and format; `where` names the source in messages."""
     names = list(dict.fromkeys((*CORE, *_wanted(header, spelling, options, where))))
     found = (_field(name, header, spelling, options) for name in names)
     fields = tuple(field for field in found if field is not None)

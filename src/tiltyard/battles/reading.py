@@ -23,7 +23,7 @@ from tiltyard.battles.careful import (
     read_carefully,
     value_of,
 )
-from tiltyard.battles.eval_logs import LM_EVAL_SUMMARY, UNPAIRED, check_tie_band
+from tiltyard.battles.eval_logs import UNPAIRED, check_tie_band
 from tiltyard.battles.fast import (
     LINE_BYTES,
     LONG_LINE_BYTES,
@@ -51,7 +51,7 @@ from tiltyard.battles.layout import (
     present_columns,
     read_label,
 )
-from tiltyard.battles.log_readers import log_reader
+from tiltyard.battles.log_readers import LM_EVAL_SUMMARY, log_reader
 from tiltyard.battles.opened import BattleData, Opened, frame_rows
 from tiltyard.battles.settle import Settled, settle
 from tiltyard.battles.table import BattleTable, concat, has_equal_rows, merge_equal
@@ -165,17 +165,16 @@ class RowSource(msgspec.Struct, frozen=True, eq=False):
             give_back_memory()
         return settle(batch, self.layout)
 
-    def careful(self, bad_rows: BadRows, *, stop: bool) -> BattleTable:
-        """The battles of the good rows; bad ones are counted in `bad_rows` and, with `stop`, the first is raised."""
+    def careful(self, bad_rows: BadRows) -> BattleTable:
+        """The battles of the good rows, read one by one; bad ones are counted in `bad_rows`."""
         if self.is_typed:
+            by_file = [msgspec.structs.replace(self, name=part.name, parts=[part]) for part in self.parts]
             tables = []
-            for source in [msgspec.structs.replace(self, name=part.name, parts=[part]) for part in self.parts] or [
-                self
-            ]:
+            for source in by_file or [self]:
                 with source._opened(large_limits=True) as (connection, rows):
-                    tables.append(locate(connection, rows, self.layout, source.name, bad_rows, stop=stop))
+                    tables.append(locate(connection, rows, self.layout, source.name, bad_rows))
             return replace(concat(tables), skipped=bad_rows.skipped)
-        table = read_carefully(self._lines(), self.layout, bad_rows, stop=stop)
+        table = read_carefully(self._lines(), self.layout, bad_rows)
         return replace(table, skipped={**table.skipped, UNPAIRED: self.unpaired}) if self.unpaired else table
 
     def with_repeats(self, table: BattleTable) -> BattleTable:
@@ -247,28 +246,21 @@ class RowSource(msgspec.Struct, frozen=True, eq=False):
 
 def find_sources(data: Any, options: ReadBattlesOptions) -> list[RowSource]:
     """The sources in some data, in order; files of one kind and format are one source, and logs of one tool are."""
-    sources = _sources(Opened.of(data), options)
+    opened = Opened.of(data)
+    sources = _file_sources(opened, options) if opened.paths else [_source_in_memory(opened, options)]
     if options.tie_band is not None and all(source.unpaired is None for source in sources):
         raise OptionError("tie_band is about logs with scores, and there is none: these battles have outcomes already.")
     return sources
 
 
-def _sources(opened: Opened, options: ReadBattlesOptions) -> list[RowSource]:
-    if opened.paths:
-        return _file_sources(opened, options)
-    if opened.frame is not None:
-        layout = _make_layout(opened, opened.frame_header, options, "the frame")
-        return [RowSource("the frame", layout, frame=opened.frame)]
-    if opened.items is None:
+def _source_in_memory(opened: Opened, options: ReadBattlesOptions) -> RowSource:
+    if opened.frame is None and opened.items is None:
         raise BattleError(f"battles cannot be read from a {type(opened.data).__name__}. Give a path, a frame, or rows.")
-    if not opened.items:
+    if opened.frame is None and not opened.items:
         raise NoBattles("there are no battles to read: the list is empty.")
-    layout = _make_layout(opened, opened.held.header, options, "the rows")
-    return [RowSource("the rows", layout, held=opened.held.rows)]
-
-
-def _make_layout(opened: Opened, header: Header, options: ReadBattlesOptions, name: str) -> Layout:
-    return make_layout(header, options, name, choose_format(header, options, name, opened.recognise))
+    name, header = "the rows" if opened.frame is None else "the frame", opened.header_in_memory
+    layout = make_layout(header, options, name, choose_format(header, options, name, opened.recognise))
+    return RowSource(name, layout, frame=opened.frame, held=opened.rows if opened.frame is None else None)
 
 
 def _file_sources(opened: Opened, options: ReadBattlesOptions) -> list[RowSource]:
@@ -355,7 +347,7 @@ def read_battles(data: BattleData, options: ReadBattlesOptions) -> BattleTable:
     for source in sources:
         read = source.fast()
         if read is None or (read.skipped and options.on_bad == "error"):
-            read = source.careful(BadRows(examples_each=0), stop=options.on_bad == "error")
+            read = source.careful(BadRows(examples_each=0, stop=options.on_bad == "error"))
         has_source = source.layout.format.find("source", source.layout.header) is not None
         named = has_source or options.default_source is not None
         tables.append(replace(source.with_repeats(read), source_named=named))
@@ -407,16 +399,6 @@ def peek_headers(seen: Iterable[tuple[Format, Header]]) -> Peek:
     return Peek(" + ".join(dict.fromkeys(names)), tuple(dict.fromkeys(columns)), tuple(dict.fromkeys(raw)))
 
 
-def available_columns(data: BattleData, format: str = "auto") -> tuple[str, ...]:
-    """Our optional columns that a source has, in a fixed order, without reading it through.
-
-    Parameters:
-        data: Where the battles are; see `read_battles`.
-        format: The format of the battles; `auto` recognises it by the header.
-    """
-    return peek(data, format).columns
-
-
 @dataclass(frozen=True, kw_only=True)
 class ProblemOptions(ReadingOptions):
     """Options of `find_problems`."""
@@ -436,7 +418,7 @@ def find_problems(data: BattleData, options: ProblemOptions) -> tuple[float, Bad
     for source in find_sources(data, options.part(ReadBattlesOptions)):
         table = source.fast()
         if table is None or table.skipped:
-            table = source.careful(bad_rows, stop=False)
+            table = source.careful(bad_rows)
         bad_rows.odd += [odd for odd in oddities(source.with_repeats(table)) if odd not in bad_rows.odd]
         battles += table.n_battles
     return battles, bad_rows

@@ -19,22 +19,31 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles.careful import RowProblem, explain
-from tiltyard.battles.fast import spark_refusal
+from tiltyard.battles.fast import spark_refusal, where_error
 from tiltyard.battles.frames import is_spark_frame
 from tiltyard.battles.inputs import (
     KNOWN_SUFFIXES,
     SAMPLE_ROWS,
-    CellType,
     FileKind,
     Header,
     RawColumn,
     delimiter,
     header_of_rows,
     json_object,
+    sql_holds,
     suffix_kind,
     text_holds,
 )
-from tiltyard.battles.layout import BLANKS, STRICT_NUMBERS, Field, FieldKind, Layout, ReadBattlesOptions, make_layout
+from tiltyard.battles.layout import (
+    BLANKS,
+    STRICT_NUMBERS,
+    Field,
+    FieldKind,
+    Layout,
+    ReadBattlesOptions,
+    choose_format,
+    make_layout,
+)
 from tiltyard.battles.settle import LEAST_WEIGHT, MOST_WEIGHT, LabelColumn, RawBatch, Reason, Settled, settle
 from tiltyard.battles.table import MISSING, BattleTable
 from tiltyard.errors import BadRow, BattleError, MissingExtra, NoBattles, OptionError, OptionValue, TiltyardError
@@ -102,19 +111,26 @@ class SparkRows(msgspec.Struct, frozen=True, eq=False):
     name: str
 
 
-def find_rows(session: Any, data: Any) -> SparkRows:
-    """The rows of a DataFrame, or of the files that some paths name."""
-    if not isinstance(data, list):
-        return SparkRows(session, data.selectExpr("*", f"0 AS {FAULT}"), typed_columns(data.schema), "the frame")
-    if "-" in data:
+def open_on_spark(data: Any) -> SparkRows:
+    """The rows of paths that Spark reads, or of a Spark DataFrame, with their header; nothing is counted yet."""
+    if is_spark_frame(data):
+        frame = data.selectExpr("*", f"0 AS {FAULT}")
+        return SparkRows(data.sparkSession, frame, typed_columns(data.schema), "the frame")
+    items = [data] if isinstance(data, str | Path) else data
+    if not isinstance(items, list | tuple) or not items or not all(isinstance(path, str | Path) for path in items):
+        raise BattleError(
+            f"the spark engine reads paths or a Spark DataFrame, not a {type(data).__name__}. Use the duckdb engine."
+        )
+    session, paths = _session(), [str(path) for path in items]
+    if "-" in paths:
         raise OptionError("the spark engine cannot read standard input. Name files, or use the duckdb engine.")
-    shown = data[0] if len(data) == 1 else f"{data[0]} and {len(data) - 1} more"
-    kind = _kind(session, data, shown)
+    shown = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+    kind = _kind(session, paths, shown)
     try:
         if kind is FileKind.PARQUET:
-            frame = session.read.option("mergeSchema", "true").parquet(*data)
+            frame = session.read.option("mergeSchema", "true").parquet(*paths)
             return SparkRows(session, frame.selectExpr("*", f"0 AS {FAULT}"), typed_columns(frame.schema), shown)
-        return _json_rows(session, data, shown) if kind.is_json else _csv_rows(session, data, kind, shown)
+        return _json_rows(session, paths, shown) if kind.is_json else _csv_rows(session, paths, kind, shown)
     except (BattleError, OptionError):
         raise
     except Exception as error:
@@ -189,26 +205,18 @@ def typed_columns(schema: Any) -> Header:
     inside: list[RawColumn] = []
     for field in schema.fields:
         kind = field.dataType.simpleString()
-        columns[field.name] = RawColumn(field.name, _holds(kind), kind, field.name)
-        for part in getattr(field.dataType, "fields", ()):
-            inner = part.dataType.simpleString()
-            inside.append(RawColumn(f"{field.name}.{part.name}", _holds(inner), inner, field.name, part.name))
+        columns[field.name] = RawColumn(field.name, sql_holds(kind), kind, field.name)
+        parts: list[tuple[str | int, str]] = [
+            (part.name, part.dataType.simpleString()) for part in getattr(field.dataType, "fields", ())
+        ]
         element = getattr(field.dataType, "elementType", None)
-        if element is not None and _holds(element.simpleString()) != "nested":
-            first = element.simpleString()
-            inside.append(RawColumn(f"{field.name}.0", _holds(first), first, field.name, 0))
+        if element is not None and sql_holds(element.simpleString()) != "nested":
+            parts.append((0, element.simpleString()))
+        for key, kind in parts:
+            inside.append(RawColumn(f"{field.name}.{key}", sql_holds(kind), kind, field.name, key))
     for column in inside:
         columns.setdefault(column.name, column)
     return Header(columns, "typed")
-
-
-def _holds(kind: str) -> CellType:
-    word = kind.split("(")[0].split("<")[0]
-    if word in ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal"):
-        return "number"
-    if word in ("struct", "array", "map", "binary", "variant"):
-        return "nested"
-    return "flag" if word == "boolean" else "text"
 
 
 def where_columns(header: Header) -> Iterable[str]:
@@ -261,11 +269,8 @@ def _reference(raw: RawColumn, layout: Layout) -> str:
         return quoted(raw.top if layout.where is None else UNTOUCHED + raw.top)
     if raw.inner is None:
         return quoted(raw.top)
-    return (
-        f"get({quoted(raw.top)}, {raw.inner})"
-        if isinstance(raw.inner, int)
-        else f"{quoted(raw.top)}.{quoted(raw.inner)}"
-    )
+    is_list = isinstance(raw.inner, int)
+    return f"get({quoted(raw.top)}, {raw.inner})" if is_list else f"{quoted(raw.top)}.{quoted(str(raw.inner))}"
 
 
 def _plain_text(raw: RawColumn) -> str:
@@ -281,10 +286,8 @@ def _number(raw: str, cells: str, field: Field) -> str:
         missing, value, odd = f"{raw} IS NULL", f"cast({raw} AS double)", ""
     else:
         missing = f"{raw} IS NULL OR {raw} = " + ("'null'" if cells == "json" else "''")
-        value, odd = (
-            f"try_cast({raw} AS double)",
-            f" OR {raw} RLIKE '[0-9.][dDfF] *$'",
-        )  # Java's 1d is not a number here
+        value = f"try_cast({raw} AS double)"
+        odd = f" OR {raw} RLIKE '[0-9.][dDfF] *$'"  # Java's 1d is not a number here
     strict = f" OR isnan({value})" if field.name in STRICT_NUMBERS else ""
     return (
         f"CASE WHEN {missing} THEN {NAN} WHEN {value} IS NULL{odd}{strict} OR abs({value}) = {INFINITY} "
@@ -344,19 +347,6 @@ EVERY = -1
 """A parameter that every battle has: it counts the clusters, and its score is what a battle adds to their leverage."""
 
 
-def open_on_spark(data: Any) -> SparkRows:
-    """The rows of paths that Spark reads, or of a Spark DataFrame, with their header; nothing is counted yet."""
-    if is_spark_frame(data):
-        return find_rows(data.sparkSession, data)
-    items = [data] if isinstance(data, str | Path) else data
-    paths = [str(path) for path in items] if isinstance(items, list | tuple) else []
-    if not paths or not all(isinstance(path, str | Path) for path in items):
-        raise BattleError(
-            f"the spark engine reads paths or a Spark DataFrame, not a {type(data).__name__}. Use the duckdb engine."
-        )
-    return find_rows(_session(), paths)
-
-
 def count_on_spark(
     rows: SparkRows, options: ReadBattlesOptions, *, on_bad: OnBad
 ) -> tuple[BattleTable, RemoteClusters | None]:
@@ -364,7 +354,7 @@ def count_on_spark(
 
     `options.hashed` names the column that battles are clustered by, if any.
     """
-    layout = make_layout(rows.header, options, rows.name)
+    layout = make_layout(rows.header, options, rows.name, choose_format(rows.header, options, rows.name))
     keys = key_columns(layout)
     battles = _staged(rows, layout, keys)
     sql = COUNTS.format(keys=", ".join(key.name for key in keys))
@@ -389,7 +379,7 @@ def count_on_spark(
     table = replace(settled.table, columns={**settled.table.columns, GROUP: number}, skipped=skipped)
     if not options.hashed:
         return table, None
-    column = next(iter(options.hashed))
+    (column, *_) = options.hashed
     return table, RemoteClusters(column, rows, layout, battles, keys, [tuple(row[: len(keys)]) for row in groups])
 
 
@@ -427,13 +417,13 @@ def _staged(rows: SparkRows, layout: Layout, keys: list[KeyColumn]) -> Any:
     if layout.where is not None:
         reason = spark_refusal(layout.where)
         if reason is not None:
-            raise _where_error(layout, f"{reason}. Give one condition, such as category = 'law'")
+            raise where_error(layout, f"{reason}. Give one condition, such as category = 'law'")
         if layout.header.cells != "typed":
             frame = frame.selectExpr(*where_columns(layout.header))
         try:
             frame = frame.where(f"{FAULT} <> 0 OR ({layout.where}\n)")
         except Exception as error:
-            raise _where_error(layout, error) from None
+            raise where_error(layout, first_line(error)) from None
     weight = layout.field("weight")
     value = "double(1)" if weight is None else field_value(weight, layout)
     cluster = next((field_value(field, layout) for field in layout.fields if field.hashed), "cast(NULL AS string)")
@@ -450,18 +440,12 @@ def _staged(rows: SparkRows, layout: Layout, keys: list[KeyColumn]) -> Any:
     )
 
 
-def _where_error(layout: Layout, error: Exception | str) -> OptionError:
-    names = ", ".join(layout.header.top_names)
-    reason = error if isinstance(error, str) else first_line(error)
-    return OptionError(OptionValue("where", layout.where), f" cannot be used: {reason}. The columns are {names}.")
-
-
 def _collect(rows: SparkRows, layout: Layout, query: Any) -> list[Any]:
     try:
         return list(query().collect())
     except Exception as error:
         if layout.where is not None and "CAST" in str(error):
-            raise _where_error(layout, error) from None
+            raise where_error(layout, first_line(error)) from None
         raise BattleError(f"Spark cannot read {rows.name}: {first_line(error)}.") from None
 
 

@@ -21,14 +21,7 @@ import numpy as np
 
 from tiltyard.battles.battle import Battle
 from tiltyard.battles.careful import file_lines
-from tiltyard.battles.eval_logs import (
-    LM_EVAL_SUMMARY,
-    PAIR_KEYS,
-    ScoredAnswer,
-    ScoredRun,
-    distinct_names,
-    pair_scores,
-)
+from tiltyard.battles.eval_logs import ScoredAnswer, ScoredRun, distinct_names, pair_scores
 from tiltyard.battles.fast import (
     LONG_LINE_BYTES,
     cell_sql,
@@ -62,7 +55,7 @@ from tiltyard.battles.inputs import (
     suffix_kind,
 )
 from tiltyard.battles.layout import Layout, plain_columns
-from tiltyard.battles.log_readers import log_reader, read_runs
+from tiltyard.battles.log_readers import LM_EVAL_SUMMARY, PAIR_KEYS, log_reader, read_runs
 from tiltyard.battles.opened import Opened, frame_rows
 from tiltyard.battles.table import MISSING, BattleTable, Codes
 from tiltyard.errors import BattleError, OptionError, OptionValue, ScoreError
@@ -182,10 +175,10 @@ def _looks(opened: Opened) -> Iterator[tuple[str, Header | None, str | None]]:
         tool = opened.tool(part, "auto")
         yield part.name, None if tool else opened.header(part), tool if tool != "mt-bench" else _mt_bench(part)
     if opened.frame is not None:
-        yield "the frame", opened.frame_header, None
+        yield "the frame", opened.header_in_memory, None
     elif not opened.paths:
         are_rows = opened.items and all(isinstance(item, Mapping) for item in opened.items)
-        yield ("the rows", opened.held.header, None) if are_rows else ("the data", None, "battles")
+        yield ("the rows", opened.header_in_memory, None) if are_rows else ("the data", None, "battles")
 
 
 def _mt_bench(part: Part) -> str:
@@ -289,7 +282,7 @@ def _sources(opened: Opened, options: ReadScoresOptions, stack: ExitStack) -> li
             for one in some
         ]
     if opened.frame is not None:
-        return [_Source("the frame", "scores", 0, opened.frame_header, frame=opened.frame)]
+        return [_Source("the frame", "scores", 0, opened.header_in_memory, frame=opened.frame)]
     if opened.paths:
         return _of_files(opened, options, stack)
     items: list[Any] = opened.items or []
