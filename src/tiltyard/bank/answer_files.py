@@ -92,11 +92,8 @@ def read_answer_file(
 ) -> list[AnswerFile]:
     """The answers of a file or folder, as they stand there; a folder may hold several models.
 
-    Parameters:
-        path: The file or folder.
-        name: What the model is called; None is the name of the file.
-        map: The column of a field (`answer`, `prompt`, `id`, `model`, `gold`, `source`, …), where its name is unusual.
-        choose: Asks a person for a column that is not recognised; None makes that an error.
+    The model is called `name`, or like the file. `map` names the column of a field (see `FIELDS`) whose name is
+    unusual; without `choose`, a column that is not recognised is an error.
     """
     if not path.exists():
         raise BankError(f"there is no answer file {path}. Check the path.")
@@ -388,12 +385,9 @@ class AnswerCollection(msgspec.Struct):
 def collect_answers(
     files: Sequence[AnswerFile], prompts: Sequence[AnswerRow] | None = None, *, map: Mapping[str, str] | None = None
 ) -> AnswerCollection:
-    """The bank and the answers of these files.
+    """The bank and the answers of these files. Without `prompts`, the answers say what was asked.
 
-    Parameters:
-        files: The answers, as they were read.
-        prompts: The prompts of a file of their own; None if the answers say what was asked.
-        map: The columns that were named by hand; one that no file has is an error.
+    A column of `map`, named by hand, that no file has is an error.
     """
     for name, column in (map or {}).items():
         if files and not any(column in file.header for file in files):
@@ -446,7 +440,11 @@ def _by_entrant(files: Sequence[AnswerFile], notes: list[str]) -> dict[str, list
         by_file = (file.named and len(names) < 2) or same
         for row in file.rows:
             by_entrant.setdefault(own if by_file or not row.model else row.model, []).append(row)
-    usable = _usable_names(by_entrant)
+    usable: dict[str, str] = {}
+    for name in by_entrant:
+        plain = _NOT_IN_A_NAME.sub("-", name).strip("-.") or "model"
+        copies = sum(other == plain or other.startswith(f"{plain}-") for other in usable.values())
+        usable[name] = plain if plain not in usable.values() else f"{plain}-{copies + 1}"
     changed = [f"{name} is {new}" for name, new in usable.items() if name != new]
     if changed:
         notes.append(f"names that can be part of a file name: {', '.join(changed)}")
@@ -463,16 +461,6 @@ def _file_names(files: Sequence[AnswerFile]) -> list[str]:
         if names.count(name) > 1:
             raise BankError(f"{file.path}: another file is called {name} too. Say who answered: NAME={file.path}.")
     return names
-
-
-def _usable_names(names: Iterable[str]) -> dict[str, str]:
-    """For each name, one that can be part of a file name; they stay different."""
-    usable: dict[str, str] = {}
-    for name in names:
-        plain = _NOT_IN_A_NAME.sub("-", name).strip("-.") or "model"
-        copies = sum(1 for other in usable.values() if other == plain or other.startswith(f"{plain}-"))
-        usable[name] = plain if plain not in usable.values() else f"{plain}-{copies + 1}"
-    return usable
 
 
 def _answers_of(name: str, rows: Sequence[AnswerRow], keys: _Keys, left_out: Counter[str]) -> dict[str, str]:

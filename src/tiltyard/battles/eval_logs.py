@@ -203,9 +203,14 @@ def _marks(runs: Sequence[ScoredRun]) -> list[str]:
     marks = [", ".join(f"{key}={run.settings.get(key, '–')}" for key in differing) for run in runs]
     if differing and len(set(marks)) == len(runs):
         return marks
-    paths = [Path(run.file) for run in runs]
-    for depth in range(1, 1 + max(len(path.parts) for path in paths)):
-        marks = ["/".join(path.with_suffix("").parts[-depth:]) for path in paths]
-        if len(set(marks)) == len(runs):
+    return path_ends([Path(run.file).with_suffix("").parts for run in runs])
+
+
+def path_ends(paths: Sequence[Sequence[str]]) -> list[str]:
+    """Of each path as many of its last parts as tell all of them apart."""
+    ends: list[str] = []
+    for depth in range(1, 1 + max(map(len, paths), default=0)):
+        ends = ["/".join(parts[-depth:]) for parts in paths]
+        if len(set(ends)) == len(paths):
             break
-    return marks
+    return ends

@@ -82,10 +82,7 @@ def _as_shared(data: Any) -> Any:
         return data.to_arrow(compat_level=polars.CompatLevel.newest())
     if homes & {"pandas", "pyarrow"}:
         return data
-    if not _installed("pyarrow"):
-        raise TiltyardError(f"reading a {type(data).__name__} needs PyArrow. Install it: pip install pyarrow")
-    import pyarrow
-
+    pyarrow = _imported("pyarrow", f"reading a {type(data).__name__} needs PyArrow")
     return pyarrow.RecordBatchReader.from_stream(data).read_all()
 
 
@@ -118,15 +115,17 @@ def _installed(library: str) -> bool:
     return importlib.util.find_spec(library) is not None
 
 
+def _imported(library: str, need: str) -> Any:
+    if not _installed(library):
+        raise TiltyardError(f"{need}. Install it: pip install {library}")
+    return importlib.import_module(library)
+
+
 def columns_to_frame(columns: Mapping[str, Array | list[Any]]) -> Any:
     """Columns as what is installed: a pandas or polars frame, an Arrow table, else a list of rows (dictionaries)."""
-    if _installed("pandas"):
-        return columns_to_pandas(columns)
-    if _installed("polars"):
-        return columns_to_polars(columns)
-    if _installed("pyarrow"):
-        return columns_to_arrow(columns)
-    return columns_to_rows(columns)
+    makers = {"pandas": columns_to_pandas, "polars": columns_to_polars, "pyarrow": columns_to_arrow}
+    make = next((make for library, make in makers.items() if _installed(library)), columns_to_rows)
+    return make(columns)
 
 
 def columns_to_rows(columns: Mapping[str, Array | list[Any]]) -> list[dict[str, Any]]:
@@ -137,10 +136,7 @@ def columns_to_rows(columns: Mapping[str, Array | list[Any]]) -> list[dict[str, 
 
 def columns_to_pandas(columns: Mapping[str, Array | list[Any]]) -> Any:
     """Columns as a pandas frame: a whole number that may be missing is an `Int64`."""
-    if not _installed("pandas"):
-        raise TiltyardError("a pandas frame needs pandas. Install it: pip install pandas")
-    import pandas
-
+    pandas = _imported("pandas", "a pandas frame needs pandas")
     kinds = {"number": "float64", "flag": "bool"}
     series = {}
     for name, values in columns.items():
@@ -153,10 +149,7 @@ def columns_to_pandas(columns: Mapping[str, Array | list[Any]]) -> Any:
 
 def columns_to_polars(columns: Mapping[str, Array | list[Any]]) -> Any:
     """Columns as a polars frame; what is missing is null."""
-    if not _installed("polars"):
-        raise TiltyardError("a polars frame needs polars. Install it: pip install polars")
-    import polars
-
+    polars = _imported("polars", "a polars frame needs polars")
     kinds = {"whole": polars.Int64, "number": polars.Float64, "text": polars.String, "flag": polars.Boolean}
     series = [polars.Series(name, _with_none(values), dtype=kinds[_kind(values)]) for name, values in columns.items()]
     return polars.DataFrame(series)
@@ -164,10 +157,7 @@ def columns_to_polars(columns: Mapping[str, Array | list[Any]]) -> Any:
 
 def columns_to_arrow(columns: Mapping[str, Array | list[Any]]) -> Any:
     """Columns as an Arrow table; what is missing is null."""
-    if not _installed("pyarrow"):
-        raise TiltyardError("an Arrow table needs PyArrow. Install it: pip install pyarrow")
-    import pyarrow
-
+    pyarrow = _imported("pyarrow", "an Arrow table needs PyArrow")
     kinds = {"whole": pyarrow.int64(), "number": pyarrow.float64(), "text": pyarrow.string(), "flag": pyarrow.bool_()}
     arrays = {name: pyarrow.array(_with_none(values), type=kinds[_kind(values)]) for name, values in columns.items()}
     return pyarrow.table(arrays)

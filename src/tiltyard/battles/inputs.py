@@ -58,7 +58,6 @@ KNOWN_SUFFIXES = ".jsonl, .ndjson, .json, .csv, .tsv (each also .gz) or .parquet
 ZIPPED_LOG = ".eval"
 """How the name of a zipped log ends, so that it is read with a folder."""
 
-
 BATTLES, SCORES = "battles.jsonl", "scores.jsonl"
 MANIFEST, MATCHES, VERDICTS = "manifest.json", Path("matches") / "matches.jsonl", "verdicts"
 
@@ -114,15 +113,6 @@ class Part(msgspec.Struct, frozen=True):
         return self.path.open("rb")
 
 
-def find_parts(data: PathLike | Iterable[PathLike]) -> list[Part]:
-    """The files that a path, a list of paths, a folder, a glob or "-" stands for; those of a folder or glob sorted."""
-    paths: list[PathLike] = [data] if isinstance(data, str | Path) else list(data)
-    parts = [part for path in paths for part in _expand(path)]
-    if not parts:
-        raise BattleError("no battle file was named. Give a file, a folder, a glob or - for standard input.")
-    return parts
-
-
 def suffix_kind(path: PathLike) -> tuple[FileKind | None, bool]:
     """The kind that a file's name tells, and whether the file is zipped."""
     name = Path(path).name.lower()
@@ -132,14 +122,15 @@ def suffix_kind(path: PathLike) -> tuple[FileKind | None, bool]:
     return kind, zipped
 
 
-def _expand(path: PathLike) -> list[Part]:
+def find_parts(path: PathLike) -> list[Part]:
+    """The files that a path, a folder, a glob or "-" stands for; those of a folder or glob sorted."""
     if str(path) == "-":
         return [_spooled("-", "stdin")]
     place = Path(path)
     if place.is_dir():
         return [_part(file, str(file)) for file in run_files(place)] or _folder(place)
     if not place.exists():
-        return [part for match in _matches(path) for part in _expand(match)]
+        return [part for match in _matches(path) for part in find_parts(match)]
     if not os.access(place, os.R_OK):
         raise BattleError(f"{path} may not be read. Check its rights.")
     if not place.is_file():
@@ -162,11 +153,8 @@ def _matches(path: PathLike) -> list[str]:
 def _folder(folder: Path) -> list[Part]:
     if (folder / MATCHES).is_file() and not (folder / SCORES).is_file():
         raise BattleError(f"{folder} has matches but no verdict: its run has not finished, or skipped judging. Run it.")
-    files = sorted(
-        file
-        for file in folder.iterdir()
-        if file.is_file() and (suffix_kind(file)[0] is not None or file.suffix == ZIPPED_LOG)
-    )
+    known = [path for path in folder.iterdir() if suffix_kind(path)[0] is not None or path.suffix == ZIPPED_LOG]
+    files = sorted(path for path in known if path.is_file())
     if not files:
         raise BattleError(f"folder {folder} has no battle file. Expected files ending in {KNOWN_SUFFIXES}.")
     return [_part(file, str(file)) for file in files]
@@ -221,9 +209,8 @@ def _sniff(path: Path, name: str) -> tuple[FileKind, bool]:
     if start.startswith(b"PK\x03\x04"):
         return FileKind.ZIP, zipped
     _refuse_utf_16(start, name)
-    kind = next((kind for magic, kind in OTHER_KINDS.items() if start.startswith(magic)), None)
-    if kind or b"\0" in start:
-        what = kind or "binary data"
+    what = next((kind for magic, kind in OTHER_KINDS.items() if start.startswith(magic)), "binary data")
+    if what != "binary data" or b"\0" in start:
         raise BattleError(f"{name} is {what}, not a file of battles. Expected a file ending in {KNOWN_SUFFIXES}.")
     text = start.removeprefix(UTF_8_MARK).lstrip()
     if not text:
@@ -322,9 +309,8 @@ def file_header(part: Part) -> Header:
         for at, name in enumerate(names)
         if name.strip()
     }
-    return Header(
-        columns, "text", tuple(name if name.strip() else f"unnamed column {at + 1}" for at, name in enumerate(names))
-    )
+    places = tuple(name if name.strip() else f"unnamed column {at}" for at, name in enumerate(names, start=1))
+    return Header(columns, "text", places)
 
 
 def header_of_rows(rows: Iterable[Mapping[str, Any]], cells: Literal["json", "text"]) -> Header:

@@ -182,14 +182,12 @@ def _wanted(header: Header, spelling: Format, options: ReadBattlesOptions, where
     if options.columns is None:
         late = [name for name in OPTIONAL_FIELDS if header.cells == "json" and name in spelling.columns]
         return (*present_columns(header, spelling), *late)
-    unknown = [
-        name
-        for name in (*options.columns, *options.hashed)
-        if name not in OPTIONAL_FIELDS and name not in CORE and _raw(name, header, spelling) is None
-    ]
+    wanted = (*options.columns, *options.hashed)
+    others = [name for name in wanted if name not in (*OPTIONAL_FIELDS, *CORE)]
+    unknown = [name for name in others if _raw(name, header, spelling) is None]
     if unknown:
         raise OptionError(f"{where} has no column {', '.join(unknown)}. Its columns are {listed(header.top_names)}.")
-    return (*options.columns, *options.hashed)
+    return wanted
 
 
 def _pairs(header: Header, spelling: Format) -> list[str]:
@@ -236,10 +234,8 @@ BLANKS = "".join(map(chr, (*range(9, 14), *range(28, 33), 0x85, 0xA0, 0x1680, *r
 BLANKS += "\u2028\u2029\u202f\u205f\u3000"
 """What counts as a blank around a text: what `str.strip` takes away."""
 
-
 WHOLE = re.compile("-?[0-9]+[.]0")
 """A whole number that is written like a fraction, as tables write a column with gaps."""
-
 
 _FLAGS = {"true": "true", "1": "true", "1.0": "true", "false": "false", "0": "false", "0.0": "false"}
 

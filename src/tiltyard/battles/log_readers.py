@@ -49,11 +49,10 @@ SMALLER_IS_BETTER = re.compile("perplexity|bits_per_byte|brier|^(ter|wer|cer|mer
 """Metrics of lm-evaluation-harness of which less is better, where its summary does not say."""
 
 
-def document(part: Part) -> dict[str, Any]:
-    """A file that is one JSON object."""
+def document(part: Part, kind: type = dict) -> Any:
+    """A file that is one JSON object, or another kind of value."""
     with part.open() as file:
-        held: dict[str, Any] = decoded(file.read(), part.name)
-    return held
+        return decoded(file.read(), part.name, kind)
 
 
 def decoded(content: bytes, name: str, kind: type = dict) -> Any:
@@ -128,8 +127,7 @@ def _stem(part: Part) -> str:
 
 def _list_in(part: Part, key: str) -> list[dict[str, Any]]:
     """The objects of a file that is a list of them, or an object with the list under a key."""
-    with part.open() as file:
-        held = decoded(file.read(), part.name, object)
+    held = document(part, object)
     rows = held.get(key) if isinstance(held, dict) else held
     return [row for row in rows if isinstance(row, dict)] if isinstance(rows, list) else []
 
@@ -147,9 +145,6 @@ def _unlike(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     return {one: text if text and many[text] == 1 else f"{text} ({one})".strip() for one, text in texts.items()}
 
 
-# Inspect
-
-
 def inspect_runs(part: Part) -> list[ScoredRun]:
     """One log of Inspect: one model on one task. A sample's scorers are metrics, and so are the parts of a score."""
     if part.kind is FileKind.ZIP:
@@ -165,14 +160,9 @@ def inspect_runs(part: Part) -> list[ScoredRun]:
     task = str(about.get("task_display_name") or about.get("task") or "") or None
     settings = plain(about.get("task_args")) | plain(about.get("model_generate_config"))
     settings |= {"solver": about["solver"]} if isinstance(about.get("solver"), str) else {}
-    run = ScoredRun(
-        model=str(about["model"]),
-        file=part.name,
-        task=task,
-        settings={key: str(value) for key, value in settings.items()},
-        answers=[_inspect_answer(sample, task, part.name) for sample in samples if isinstance(sample, dict)],
-    )
-    return [run]
+    named = {key: str(value) for key, value in settings.items()}
+    answers = [_inspect_answer(sample, task, part.name) for sample in samples if isinstance(sample, dict)]
+    return [ScoredRun(model=str(about["model"]), file=part.name, task=task, settings=named, answers=answers)]
 
 
 def _inspect_answer(sample: Mapping[str, Any], task: str | None, file: str) -> ScoredAnswer:
@@ -225,12 +215,10 @@ def _zipped_inspect(part: Part) -> tuple[dict[str, Any], list[Any]]:
             pieces = sorted(name for name in names if name.startswith("_journal/summaries/"))
             wanted = ["summaries.json"] if "summaries.json" in names else pieces
             header = decoded(_member(archive, head), f"{part.name}: {head}")
-            samples = [
-                sample for name in wanted for sample in decoded(_member(archive, name), f"{part.name}: {name}", list)
-            ]
+            lists = [decoded(_member(archive, name), f"{part.name}: {name}", list) for name in wanted]
     except (zipfile.BadZipFile, OSError, EOFError) as error:
         raise BattleError(f"{part.name} cannot be unzipped: {error}. Copy or write it again.") from None
-    return header, samples
+    return header, [sample for samples in lists for sample in samples]
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> bytes:
@@ -258,9 +246,6 @@ def _member(archive: zipfile.ZipFile, name: str) -> bytes:
         except duckdb.Error as error:
             raise BattleError(f"{name} cannot be unpacked: {str(error).splitlines()[0]}.") from None
     return str(row[0]).encode() if row else b""
-
-
-# promptfoo
 
 
 def promptfoo_runs(part: Part) -> list[ScoredRun]:
@@ -298,9 +283,8 @@ def _column(row: Mapping[str, Any]) -> Hashable:
 
 def _provider(row: Mapping[str, Any]) -> str:
     provider = row.get("provider")
-    if isinstance(provider, dict):
-        return str(provider.get("label") or provider.get("id") or "?")
-    return str(provider or "?")
+    named = provider.get("label") or provider.get("id") if isinstance(provider, dict) else provider
+    return str(named or "?")
 
 
 def _template(row: Mapping[str, Any]) -> str:
@@ -322,9 +306,6 @@ def _contestants(provider_of: Mapping[Hashable, str], template_of: Mapping[Hasha
         names[at] = both if all(several) else template_of[at] if several[1] else provider_of[at]
     count = Counter(names.values())
     return {at: name if count[name] == 1 else f"{name} #{n}" for n, (at, name) in enumerate(names.items(), start=1)}
-
-
-# lm-evaluation-harness
 
 
 def lm_eval_runs(part: Part) -> list[ScoredRun]:
@@ -368,9 +349,6 @@ def _lm_eval_answer(where: str, row: Mapping[str, Any], task: str, higher: Mappi
         metadata=plain(row.get("doc")),
         negated=negated,
     )
-
-
-# Judged tournaments
 
 
 class _Verdict(msgspec.Struct, frozen=True):
@@ -420,9 +398,6 @@ def _settled(where: str, row: Mapping[str, Any]) -> RawRow:
     return RawRow(where, battle)
 
 
-# MT-bench
-
-
 def mt_bench_battles(parts: Sequence[Part], band: float) -> LoggedBattles:
     """Files of judgments of MT-bench: pairs judged in both orders as they are, grades of single answers by score."""
     rows: list[RawRow] = []
@@ -437,10 +412,8 @@ def mt_bench_battles(parts: Sequence[Part], band: float) -> LoggedBattles:
             else:
                 raise BattleError(f"{where}: neither a pair nor a grade of MT-bench. Its keys are {', '.join(row)}.")
     for judge, models in grades.items():
-        runs = [
-            ScoredRun(model=model, file=parts[0].name, judge_model=judge, answers=answers)
-            for model, answers in models.items()
-        ]
+        file = parts[0].name
+        runs = [ScoredRun(model=model, file=file, judge_model=judge, answers=some) for model, some in models.items()]
         scored = pair_scores(runs, band)
         rows += scored.rows
         unpaired += scored.unpaired
@@ -491,17 +464,10 @@ def _judge(row: Mapping[str, Any]) -> str | None:
 
 def _grade(where: str, row: Mapping[str, Any]) -> ScoredAnswer:
     score = as_number(row.get("score"))
-    read = score is not None and score >= 0
-    return ScoredAnswer(
-        where=where,
-        prompt=str(row["question_id"]),
-        repeat=int(row.get("turn") or 1),
-        scores={"": score} if read and score is not None else {},
-        fault=None if read else f"score is {row.get('score')!r}: the judge's reply was not read",
-    )
-
-
-# Exports of deepeval, Langfuse, Phoenix, OpenTelemetry and Open WebUI
+    scores = {"": score} if score is not None and score >= 0 else {}
+    fault = None if scores else f"score is {row.get('score')!r}: the judge's reply was not read"
+    repeat = int(row.get("turn") or 1)
+    return ScoredAnswer(where=where, prompt=str(row["question_id"]), repeat=repeat, scores=scores, fault=fault)
 
 
 EVALUATION = "gen_ai.evaluation.result"
@@ -631,9 +597,6 @@ def open_webui_battles(parts: Iterable[Part], band: float) -> LoggedBattles:  # 
                 row |= {"voter": one.get("user_id"), "question_id": meta.get("chat_id"), "timestamp": one["created_at"]}
                 rows.append(RawRow(f"{part.name}: feedback {place}", row | {"category": tags[0] if tags else None}))
     return LoggedBattles(rows, alone)
-
-
-# All readers
 
 
 EXPORT_ERRORS = (KeyError, TypeError, AttributeError, ValueError, msgspec.MsgspecError)
@@ -772,9 +735,8 @@ def read_runs(tool: str, parts: Sequence[Part]) -> list[ScoredRun]:
     except DAMAGED as error:
         raise damage(part.name, error) from None
     except EXPORT_ERRORS as error:
-        raise BattleError(
-            f"{part.name} is not as {tool} writes it ({type(error).__name__}: {error}). Check what wrote it."
-        ) from None
+        what = f"{type(error).__name__}: {error}"
+        raise BattleError(f"{part.name} is not as {tool} writes it ({what}). Check what wrote it.") from None
 
 
 def check_log_reader(reader: LogReader, sample: str | Path) -> list[ScoredRun]:

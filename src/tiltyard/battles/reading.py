@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
+from tiltyard.battles.battle import REQUIRED_FIELDS
 from tiltyard.battles.careful import (
     BadRows,
     RawRow,
@@ -185,11 +186,12 @@ class RowSource(msgspec.Struct, frozen=True, eq=False):
         Battles made of a log's scores may well be equal.
         """
         layout = self.layout
+        if self.unpaired is not None:
+            return table
         column = layout.format.find("battle_id", layout.header)
-        if column is not None and self.unpaired is None:
+        if column is not None:
             return replace(table, repeated_ids=self._repeated_ids(layout.header.columns[column]))
-        told_apart = {"question_id", "timestamp"} & set(table.columns)
-        if layout.counted or self.unpaired is not None or not told_apart or not has_equal_rows(table):
+        if layout.counted or not {"question_id", "timestamp"} & set(table.columns) or not has_equal_rows(table):
             return table
         if self.is_small:
             encode = msgspec.json.Encoder(enc_hook=str, order="sorted").encode
@@ -317,7 +319,6 @@ def _row_sources(opened: Opened, parts: Sequence[Part], options: ReadBattlesOpti
 
 
 def _repeated(values: Iterable[Hashable]) -> int:
-    """How many values repeat another."""
     count = Counter(values)
     return count.total() - len(count)
 
@@ -353,7 +354,14 @@ def read_battles(data: BattleData, options: ReadBattlesOptions) -> BattleTable:
         tables.append(replace(source.with_repeats(read), source_named=named))
     table = tables[0] if len(tables) == 1 else concat(tables)
     if not len(table):
-        raise _nothing(sources[0], table)
+        name, where = sources[0].name, sources[0].layout.where
+        if table.skipped:
+            why = ", ".join(f"{count} × {reason}" for reason, count in table.skipped.items())
+            what = f"{name}: no row is a battle, all were skipped ({why}). Check the format ("
+            raise NoBattles(what, OptionValue("format"), ").")
+        if where is not None:
+            raise NoBattles(f"{name}: no row satisfies ", OptionValue("where", where), ". Loosen it.")
+        raise NoBattles(f"{name} has no battle, only a header. Check what wrote it.")
     return merge_equal(table) if options.counted else table
 
 
@@ -382,21 +390,18 @@ def peek(
     opened = Opened.of(data)
     if isinstance(opened.data, BattleTable):
         columns = tuple(opened.data.columns)
-        return Peek("tiltyard", columns, ("model_a", "model_b", "winner", "source", *columns))
+        return Peek("tiltyard", columns, (*REQUIRED_FIELDS, *columns))
     options = ReadBattlesOptions(format=format, default_source=default_source, map=map)
     return peek_headers((source.layout.format, source.layout.header) for source in find_sources(opened, options))
 
 
 def peek_headers(seen: Iterable[tuple[Format, Header]]) -> Peek:
     """What sources of these formats and headers look like together."""
-    names: list[str] = []
-    columns: list[str] = []
-    raw: list[str] = []
-    for spelling, header in seen:
-        names.append(spelling.name)
-        columns += present_columns(header, spelling)
-        raw += header.top_names
-    return Peek(" + ".join(dict.fromkeys(names)), tuple(dict.fromkeys(columns)), tuple(dict.fromkeys(raw)))
+    pairs = list(seen)
+    names = dict.fromkeys(spelling.name for spelling, _ in pairs)
+    columns = dict.fromkeys(name for spelling, header in pairs for name in present_columns(header, spelling))
+    raw = dict.fromkeys(name for _, header in pairs for name in header.top_names)
+    return Peek(" + ".join(names), tuple(columns), tuple(raw))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -422,16 +427,3 @@ def find_problems(data: BattleData, options: ProblemOptions) -> tuple[float, Bad
         bad_rows.odd += [odd for odd in oddities(source.with_repeats(table)) if odd not in bad_rows.odd]
         battles += table.n_battles
     return battles, bad_rows
-
-
-def _nothing(source: RowSource, table: BattleTable) -> NoBattles:
-    if table.skipped:
-        why = ", ".join(f"{count} × {reason}" for reason, count in table.skipped.items())
-        return NoBattles(
-            f"{source.name}: no row is a battle, all were skipped ({why}). Check the format (",
-            OptionValue("format"),
-            ").",
-        )
-    if source.layout.where is not None:
-        return NoBattles(f"{source.name}: no row satisfies ", OptionValue("where", source.layout.where), ". Loosen it.")
-    return NoBattles(f"{source.name} has no battle, only a header. Check what wrote it.")

@@ -138,6 +138,10 @@ def settle(batch: RawBatch, layout: Layout) -> Settled:
                 found[rows & (found == Reason.FINE)] = reason
 
     good: Bools | slice = slice(None) if not reasons.any() else reasons == Reason.FINE
+    soft = None if score is None else score[good].copy()
+    if soft is not None:  # where it says no more than the outcome, there is none
+        soft[(soft == 0.0) | (soft == 0.5) | (soft == 1.0)] = np.nan
+        soft = None if np.isnan(soft).all() else soft
     counted = weight if batch.count is None else weight * batch.count
     table = BattleTable(
         models=models,
@@ -146,7 +150,7 @@ def settle(batch: RawBatch, layout: Layout) -> Settled:
         outcome=outcome[good],
         source=source[good],
         weight=(counted if batch.total is None else batch.total)[good],
-        score_a=None if score is None else _soft(score[good]),
+        score_a=soft,
         columns=_columns(readings, batch, layout, good),
         rows=batch.count[good] if batch.count is not None and (weight == 0.0).any() else None,
     )
@@ -172,7 +176,12 @@ def _rules(
     readings: Mapping[str, Readings], numbers: Sequence[Floats], layout: Layout, row: RowCodes
 ) -> Iterator[tuple[Reason, Bools]]:
     """Each reason with the rows it holds for, the first to count first."""
-    yield Reason.WRONG_TYPE, _wrong_types(readings, numbers, len(row.weight))
+    wrong = np.zeros(len(row.weight), dtype=bool)
+    for codes, _ in readings.values():
+        wrong |= codes == WRONG_CODE
+    for column in numbers:
+        wrong |= np.isinf(column)
+    yield Reason.WRONG_TYPE, wrong
     yield Reason.MISSING_MODEL, (row.model_a == MISSING) | (row.model_b == MISSING)
     yield Reason.SELF_BATTLE, row.model_a == row.model_b
     yield Reason.MISSING_WINNER, row.outcome == MISSING
@@ -186,7 +195,10 @@ def _rules(
             yield Reason.MISSING_SCORE, row.outcome == UNSCORED_CODE
         yield Reason.BAD_SCORE, (row.score < 0.0) | (row.score > 1.0)
         if layout.format.preference is None:
-            yield Reason.CONTRADICTION, _contradictions(row.score, row.outcome)
+            against_a = (row.outcome == Outcome.A.code) & (row.score <= 0.5)
+            against_b = (row.outcome == Outcome.B.code) & (row.score >= 0.5)
+            decided = (row.score == 0.0) | (row.score == 1.0)  # a tie may lean, but not all the way
+            yield Reason.CONTRADICTION, against_a | against_b | ((row.outcome >= Outcome.TIE.code) & decided)
     if "inconsistent" in readings:
         flags, texts = readings["inconsistent"]
         yield Reason.INCONSISTENT_WINNER, _flag_is_on(flags, texts) & (row.outcome != Outcome.TIE.code)
@@ -303,14 +315,8 @@ def _outcome_in_any_spelling(
             clash = is_named & (outcome >= 0) & (outcome != side)
             outcome[is_named] = side
             outcome[clash] = AMBIGUOUS_CODE
-    _refuse_zeros(codes, texts, outcome, layout)
-    return outcome
-
-
-def _refuse_zeros(codes: AnyInts, texts: Sequence[str], outcome: Int8s, layout: Layout) -> None:
-    """Refuse a column in which a 0 says who won: then a 1 may be either side as well."""
     zeros = [code for code, text in enumerate(texts) if text.strip() in ZEROS]
-    if zeros and (np.isin(codes, zeros) & (outcome == UNKNOWN_CODE)).any():
+    if zeros and (np.isin(codes, zeros) & (outcome == UNKNOWN_CODE)).any():  # then a 1 may be either side as well
         field = layout.field("winner")
         column = field.raw.name if field else "winner"
         raise BattleError(
@@ -319,34 +325,12 @@ def _refuse_zeros(codes: AnyInts, texts: Sequence[str], outcome: Int8s, layout: 
             OptionValue("map", {"winner:0": "model_a", "winner:1": "model_b"}),
             ".",
         )
-
-
-def _wrong_types(readings: Mapping[str, Readings], numbers: Sequence[Floats], n_rows: int) -> Bools:
-    wrong = np.zeros(n_rows, dtype=bool)
-    for codes, _ in readings.values():
-        wrong |= codes == WRONG_CODE
-    for column in numbers:
-        wrong |= np.isinf(column)
-    return wrong
-
-
-def _contradictions(score: Floats, outcome: Int8s) -> Bools:
-    """Rows whose score names another winner than they do; a tie may lean, but not all the way."""
-    against_a = (outcome == Outcome.A.code) & (score <= 0.5)
-    against_b = (outcome == Outcome.B.code) & (score >= 0.5)
-    not_a_tie = (outcome >= Outcome.TIE.code) & ((score == 0.0) | (score == 1.0))
-    return np.asarray(against_a | against_b | not_a_tie)
+    return outcome
 
 
 def _flag_is_on(flags: AnyInts, texts: Sequence[str]) -> Bools:
     is_on = np.array([text == "true" for text in texts] + [False, False], dtype=np.bool_)
     return looked_up(is_on, flags)
-
-
-def _soft(score: Floats) -> Floats | None:
-    """The scores that say more than their outcome does; None when there is none."""
-    hard = np.isnan(score) | (score == 0.0) | (score == 0.5) | (score == 1.0)
-    return None if hard.all() else np.where(hard, np.nan, score)
 
 
 def _columns(
