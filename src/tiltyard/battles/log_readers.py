@@ -37,7 +37,7 @@ SINGLE_KEYS = {"question_id", "model", "judge", "score", "turn", "judgment"}
 PROMPTFOO_START = re.compile(rb'\{\s*"evalId"\s*:|\{\s*"results"\s*:\s*\{')
 
 LM_EVAL_SUMMARY = "lm-eval summary"
-"""What `recognise_log` calls the file beside samples of lm-evaluation-harness: it holds no samples."""
+"""What `tool_of` calls the file beside samples of lm-evaluation-harness: it holds no samples."""
 
 ZSTANDARD = 93
 """The method of compression that recent Inspect logs use, and that Python's own zip reader does not know."""
@@ -525,8 +525,12 @@ def phoenix_runs(part: Part) -> list[ScoredRun]:
 
 def otel_runs(part: Part) -> list[ScoredRun]:
     """Spans as OTLP JSON, with scores in events `gen_ai.evaluation.result`."""
+    with part.open() as file:
+        first = json_object(file.readline().removeprefix(UTF_8_MARK))
+    # JSON Lines, as collectors write them, or one object over several lines
+    lines = [(part.name, document(part))] if first is None else objects(part)
     runs: dict[str, _Answers] = defaultdict(_Answers)
-    for where, held in _lines_or_whole(part):
+    for where, held in lines:
         for resource in held.get("resourceSpans") or ():
             shared = _attributes(resource.get("resource") or {})
             spans = [span for scope in resource.get("scopeSpans") or () for span in scope.get("spans") or ()]
@@ -535,13 +539,6 @@ def otel_runs(part: Part) -> list[ScoredRun]:
     if not runs:
         raise BattleError(f"{part.name} has no span with an event {EVALUATION}: it holds no score.")
     return [ScoredRun(model=model, file=part.name, answers=some.answers) for model, some in runs.items()]
-
-
-def _lines_or_whole(part: Part) -> Iterable[tuple[str, dict[str, Any]]]:
-    """JSON Lines, as collectors write them, or one object over several lines."""
-    with part.open() as file:
-        first = json_object(file.readline().removeprefix(UTF_8_MARK))
-    return [(part.name, document(part))] if first is None else objects(part)
 
 
 def _add_span(runs: Mapping[str, _Answers], where: str, attributes: Mapping[str, Any], span: Mapping[str, Any]) -> None:
@@ -682,13 +679,9 @@ def log_reader(name: str) -> LogReader | None:
 
 
 def tool_of(part: Part, format: str) -> str | None:
-    """The tool that wrote a file: by its contents, or as named where that reader plugs in."""
-    plugged = format not in READERS and format != "auto" and log_reader(format) is not None
-    return format if plugged else recognise_log(part)
-
-
-def recognise_log(part: Part) -> str | None:
-    """The tool that wrote a file, by its contents; None for anything else."""
+    """The tool that wrote a file, by its contents, or as named where that reader plugs in; None for anything else."""
+    if format not in READERS and format != "auto" and log_reader(format) is not None:
+        return format
     if not part.kind.is_json:
         return "inspect" if part.kind is FileKind.ZIP else None
     try:
