@@ -485,15 +485,34 @@ def _answers_of(name: str, rows: Sequence[AnswerRow], keys: _Keys, left_out: Cou
     return answers
 
 
+def _ids_agree(rows: Sequence[AnswerRow], notes: list[str]) -> bool:
+    """Whether every id stands for one text; line numbers of files in different orders do not."""
+    texts: dict[str, str] = {}
+    asked = [row for row in rows if row.prompt]
+    for row in asked:
+        text = _plain(row.prompt or "")
+        if row.prompt_id and texts.setdefault(row.prompt_id, text) != text:
+            if len(asked) < len(rows):
+                raise BankError(
+                    f"{row.where}: prompt {row.prompt_id!r} has another text than elsewhere. Correct the ids."
+                )
+            notes.append(
+                f"ids of prompts contradict each other ({row.where}): answers are matched by the prompt's text"
+            )
+            return False
+    if any(row.prompt_id for row in asked) and not all(row.prompt_id for row in asked):
+        notes.append("some files have no ids of prompts: answers are matched by the prompt's text")
+    return True
+
+
 class _Keys:
     """Tells which prompt a row belongs to, and knows the prompts."""
 
     def __init__(self, rows: Sequence[AnswerRow], prompts: Sequence[AnswerRow] | None, notes: list[str]) -> None:
-        self._rows = [*(prompts or ()), *rows]
         self._known: dict[str, AnswerRow] = {}
         self._by_text: dict[str, str] = {}
         self.order: list[str] = []
-        self._by_id = self._ids_agree(notes)
+        self._by_id = _ids_agree([*(prompts or ()), *rows], notes)
         asked = prompts if prompts is not None else [row for row in rows if row.prompt]
         width = len(str(len({_plain(row.prompt or "") for row in asked})))
         for row in asked:
@@ -503,25 +522,6 @@ class _Keys:
             ids = sorted({row.prompt_id for row in lost if row.prompt_id})
             which = f" of {', '.join(ids[:3])}{', …' if len(ids) > 3 else ''}" if ids else ""
             raise BankError(f"{lost[0].where}: no file has the prompt{which}. Give the prompts in a file of their own.")
-
-    def _ids_agree(self, notes: list[str]) -> bool:
-        """Whether every id stands for one text; line numbers of files in different orders do not."""
-        texts: dict[str, str] = {}
-        for row in self._rows:
-            text = _plain(row.prompt or "")
-            if row.prompt_id and row.prompt and texts.setdefault(row.prompt_id, text) != text:
-                if any(not other.prompt for other in self._rows):
-                    raise BankError(
-                        f"{row.where}: prompt {row.prompt_id!r} has another text than elsewhere. Correct the ids."
-                    )
-                notes.append(
-                    f"ids of prompts contradict each other ({row.where}): answers are matched by the prompt's text"
-                )
-                return False
-        with_text = [row for row in self._rows if row.prompt]
-        if any(row.prompt_id for row in with_text) and not all(row.prompt_id for row in with_text):
-            notes.append("some files have no ids of prompts: answers are matched by the prompt's text")
-        return True
 
     def _enter(self, row: AnswerRow, width: int) -> None:
         text = _plain(row.prompt or "")

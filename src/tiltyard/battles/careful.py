@@ -31,15 +31,6 @@ from tiltyard.errors import BadRow, OptionValue
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-EXPECTED = {
-    FieldKind.NAME: "text",
-    FieldKind.WINNER: "text, 1 or 2",
-    FieldKind.TEXT: "text or a number",
-    FieldKind.FLAG: "true or false",
-    FieldKind.NUMBER: "a finite number",
-    FieldKind.TIME: "seconds since 1970 or an ISO date and time",
-}
-
 
 class RowProblem(msgspec.Struct, frozen=True):
     """One bad row: why, where, and what it holds."""
@@ -177,7 +168,7 @@ def _wrong_type(row: Mapping[str, Any], layout: Layout) -> str:
         else:
             wrong = _read_number(value, item, layout) == float("inf")
         if wrong:
-            return f"{item.raw.name} is {shown(value)}, expected {EXPECTED[item.kind]}"
+            return f"{item.raw.name} is {shown(value)}, expected {item.kind.value}"
     return "a value of the wrong type"
 
 

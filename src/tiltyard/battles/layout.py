@@ -25,20 +25,17 @@ from tiltyard.options import Help, ReadingOptions
 
 
 class FieldKind(enum.Enum):
-    """How the values of a field are read."""
+    """How the values of a field are read; its value says what is expected of them."""
 
-    NAME = "name"
+    NAME = "text"
     """Text that must be text: model names, winners, sources."""
-    WINNER = "winner"
+    WINNER = "text, 1 or 2"
     """Text or a number, where any usual spelling of a winner is read."""
-    TEXT = "text"
+    TEXT = "text or a number"
     """Any plain value, as text."""
-    FLAG = "flag"
-    """True or false."""
-    NUMBER = "number"
-    """A finite number."""
-    TIME = "time"
-    """Seconds since 1970, or an ISO date and time."""
+    FLAG = "true or false"
+    NUMBER = "a finite number"
+    TIME = "seconds since 1970 or an ISO date and time"
 
     @property
     def is_label(self) -> bool:
