@@ -340,7 +340,6 @@ class _Columns:
         self.expected, self.information = expected_by_prompt(state)
 
     def row(self, model: int, rank: int, conservative_rank: int, legacy_rank: int) -> BoardRow:
-        """One model's line."""
         state, now, tallies = self.state, self.state.ratings, self.state.tallies
         facts, deviation = state.catalog.models[model], float(now.deviation[model])
         wins, losses = int(tallies.wins.view[model].sum()), int(tallies.wins.view[:, model].sum())

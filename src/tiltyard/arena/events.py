@@ -31,7 +31,6 @@ class Choice(enum.StrEnum):
 
     @property
     def outcome(self) -> Outcome:
-        """The same as the outcome of a battle."""
         return _OUTCOMES[self]
 
 

@@ -37,12 +37,7 @@ class TakenFile(NamedTuple):
 
 
 class FileIntake:
-    """Cleans the files of an import, each once; those that the arena has already are recognised by their source.
-
-    Parameters:
-        rules: How large files may be.
-        store: The arena's database, opened.
-    """
+    """Cleans the files of an import, each once; those that the arena has already are recognised by their source."""
 
     def __init__(self, rules: MediaRules, store: Store) -> None:
         self._rules = rules
@@ -65,20 +60,13 @@ class FileIntake:
         return sum(self._there.values()) + self.new_bytes
 
     def take(self, folder: Path, response: Response) -> TakenFile:
-        """The file of one answer, cleaned; an error names the answer and the file."""
         path = answer_path(folder, response)
         kind = response.answer_kind
         where = f"the answer of {response.entrant_id!r} to {response.prompt_id!r}: {response.file}"
         return self.take_bytes(self._read(path, kind, where), kind, where)
 
     def take_bytes(self, data: bytes, kind: AnswerKind, where: str) -> TakenFile:
-        """The content of a file, cleaned.
-
-        Parameters:
-            data: The content.
-            kind: What it is declared to be.
-            where: Whose it is, for errors.
-        """
+        """The content of a file, cleaned."""
         self._check(len(data), kind, where)
         source = hashlib.sha256(data).hexdigest()
         known = self._sources.get(source)
@@ -104,7 +92,6 @@ class FileIntake:
         ]
 
     def close(self) -> None:
-        """Delete the temporary folder."""
         self._folder.cleanup()
 
     def _read(self, path: Path, kind: AnswerKind, where: str) -> bytes:

@@ -60,12 +60,7 @@ class ImportFolder:
 
 @contextmanager
 def opened_source(path: Path, most_bytes: int) -> Iterator[ImportFolder]:
-    """The parts of a folder or of a zip file, while it is open.
-
-    Parameters:
-        path: The folder, or the zip file.
-        most_bytes: How much a zip file may hold, unpacked.
-    """
+    """The parts of a folder or of a zip file, while it is open."""
     if path.is_dir():
         yield _parts(path, path.name)
         return
@@ -184,9 +179,7 @@ def read_answers(folder: Path, model: str) -> dict[str, Response]:
 def code_of(text: str, kind: AnswerKind) -> bytes | None:
     """The drawing, page or build that a text answer holds: its longest block of code of that kind; None without one.
 
-    Parameters:
-        text: What a model wrote.
-        kind: One of `CODE`.
+    `kind` is one of `CODE`.
     """
     answer = _THOUGHTS.sub("", text)
     result = [block[2] for block in _FENCED.finditer(answer)]

@@ -138,7 +138,6 @@ class AnswerFlag:
 
     @property
     def event(self) -> Flagged:
-        """The flag as an event."""
         flag = SELF_NAMING if self.held else MAY_NAME
         return Flagged(subject="response", subject_id=self.response_id, flag=flag, detail=self.phrase)
 

@@ -101,7 +101,6 @@ class Limiter:
         self.usage.note(connection, [quota for voter in voters for quota in session_quotas(limits, "skip", voter)], now)
 
     def enter(self, connection: Connection, command: EnterVoter, now: int) -> None:
-        """Find or create a voter's key."""
         if not command.invitation:
             command.answer(enter_voter(connection, command.cookie_hash, now))
             return

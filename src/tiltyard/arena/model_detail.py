@@ -48,12 +48,10 @@ class Record:
 
     @property
     def decisive(self) -> int:
-        """Decisive votes."""
         return self.wins + self.losses
 
     @property
     def votes(self) -> int:
-        """All counted votes."""
         return self.decisive + self.ties + self.both_bad
 
     @property
@@ -104,7 +102,6 @@ class ModelDetail:
     heatmap: Heatmap
 
     def to_dict(self) -> dict[str, Any]:
-        """The detail as plain values."""
         return asdict(self)
 
 
@@ -177,7 +174,6 @@ class Leaning:
 
     @property
     def is_strength(self) -> bool:
-        """Whether it does better there."""
         return self.difference > 0.0
 
 
@@ -191,12 +187,7 @@ class Leanings:
 
 
 def leanings(state: ArenaState, model: int) -> Leanings:
-    """A model's strengths and weaknesses by category, on single prompts in use, and against single opponents.
-
-    Parameters:
-        state: The arena.
-        model: The model's number.
-    """
+    """A model's strengths and weaknesses by category, on single prompts in use, and against single opponents."""
     catalog = state.catalog
     members: dict[str, list[int]] = {}
     for prompt, card in enumerate(catalog.prompts):
@@ -245,12 +236,7 @@ def _beyond_chance(tallies: Mapping[str, Floats]) -> tuple[Leaning, ...]:
 
 
 def results_by_prompt_and_opponent(votes: VoteTable, model: int) -> Ints:
-    """Counted votes on a model by prompt, opponent and result: won, lost, tied, both bad.
-
-    Parameters:
-        votes: The counted votes.
-        model: The model's number.
-    """
+    """Counted votes on a model by prompt, opponent and result: won, lost, tied, both bad."""
     shape = (len(votes.prompts), len(votes.models), 4)
     found = np.zeros(shape[0] * shape[1] * shape[2], dtype=np.int64)
     turned = np.array([Outcome.B.code, Outcome.A.code, Outcome.TIE.code, Outcome.BOTH_BAD.code], dtype=np.int64)

@@ -84,7 +84,6 @@ class OfflineBoard:
     slope: float = 1.0
 
     def to_dict(self) -> dict[str, Any]:
-        """The board as plain values."""
         return asdict(self)
 
 
@@ -230,13 +229,8 @@ def on_scale(
 
     A straight line through the models on both boards: least squares for the slope, means for the centre. The two scales
     differ because Glicko-2 and Elo count a tie as half a win, which makes gaps look smaller. An interval that does not
-    contain the rating shown is widened to it and marked.
-
-    Parameters:
-        board: Bradley–Terry on its own scale, as `offline_board` gives it.
-        shown: The ratings that the board shows, by model, without any subtraction for uncertainty.
-        slope: The slope to use; None to find it.
-        widen: Whether intervals are widened; not where votes of some prompts stand beside the rating by all.
+    contain the rating shown is widened to it and marked; without `widen` it is not: votes of some prompts stand beside
+    the rating by all.
     """
     both = [row for row in board.rows if row.model in shown]
     if not both or board.centre is not None:

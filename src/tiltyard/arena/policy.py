@@ -76,7 +76,6 @@ class RatingRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """In legacy Elo only, BOTH_BAD is a loss of each model to an opponent with this rating. (§2)"""
 
     def glicko2(self) -> Glicko2Settings:
-        """The settings of the Glicko-2 loops."""
         return Glicko2Settings(
             rating=self.rating,
             deviation=self.deviation,
@@ -211,7 +210,6 @@ class MediaRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """All files of the arena together: they are in its database and in every backup. (ours)"""
 
     def most_bytes(self, kind: str) -> int:
-        """The limit of one kind."""
         return int(float(getattr(self, kind)) * 1_000_000)
 
 

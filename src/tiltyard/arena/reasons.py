@@ -90,9 +90,8 @@ class ModelReasons(msgspec.Struct, frozen=True, kw_only=True):
 def reasons_of_models(explained: Iterable[tuple[str, str, str, Sequence[str]]]) -> Mapping[str, ModelReasons]:
     """The reasons for and against every model, the most frequent first.
 
-    Parameters:
-        explained: Of every counted vote with reasons: the models on sides A and B, the choice, and the tags. Only
-            decisive votes say of which model a reason speaks.
+    What is given is, of every counted vote with reasons, the models on sides A and B, the choice, and the tags. Only
+    decisive votes say of which model a reason speaks.
     """
     given: dict[str, tuple[Counter[str], Counter[str]]] = {}
     for model_a, model_b, choice, tags in explained:

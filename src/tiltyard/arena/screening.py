@@ -58,7 +58,6 @@ class Screening:
 
     @property
     def lines(self) -> list[str]:
-        """How many answers are held, and how many may name their author."""
         flags = [flag for flag in self.answers if flag.response_id in self.current - self.released]
         return naming_lines(flags, len(self.current), listed=0)
 
@@ -119,14 +118,10 @@ def screen(
     votes: VoteColumns | None = None,
     answers: ScreenedAnswers | None = None,
 ) -> Screening:
-    """Screen every vote, undo, skip and answer.
+    """Screen every vote, undo, skip and answer; with `exclude`, all proposals are carried out.
 
-    Parameters:
-        store: The arena's database.
-        state: The state up to which votes are screened.
-        exclude: Carry out all proposals.
-        votes: All votes up to that state, in order; None: they are read from the database.
-        answers: What was found out about answers before; None: all of them are read.
+    `votes` are all votes up to that state, in order, and `answers` what was found out before: what is not given is
+    read from the database.
     """
     view = state if isinstance(state, ScreenedState) else ScreenedState.of(state)
     policy, models = view.policy, view.names.models
@@ -200,27 +195,22 @@ class RowEffect:
 
     @property
     def rank_change(self) -> int:
-        """Places gained (positive) or lost."""
         return self.before.rank - self.after.rank
 
     @property
     def rating_change(self) -> float:
-        """The change of its rating."""
         return self.after.rating - self.before.rating
 
     @property
     def conservative_change(self) -> float:
-        """The change of the score that defines the official order."""
         return self.after.conservative - self.before.conservative
 
     @property
     def votes_change(self) -> int:
-        """The change of its counted votes."""
         return self.after.votes - self.before.votes
 
     @property
     def changed(self) -> bool:
-        """Whether anything about the model is different."""
         return self.before != self.after
 
 
@@ -235,12 +225,10 @@ class Effects:
 
     @property
     def places_changed(self) -> int:
-        """How many models would have another rank."""
         return sum(row.rank_change != 0 for row in self.rows)
 
     @property
     def largest_rating_change(self) -> float:
-        """The largest change of any rating, up or down."""
         return max((abs(row.rating_change) for row in self.rows), default=0.0)
 
 

@@ -173,7 +173,6 @@ class _Waiting(Generic[R]):
         self.future.set_running_or_notify_cancel()
 
     def take(self, done: Sequence[Command[Any]]) -> None:
-        """Give the caller the answer, or the error."""
         for command in done:
             try:
                 self.future.set_result(command.result())

@@ -54,16 +54,11 @@ class BoardVerdict:
     """How many more votes it takes at least until there are enough."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The verdict as plain values."""
         return asdict(self)
 
 
 def board_verdict(board: LiveBoard) -> BoardVerdict:
-    """What the whole board says.
-
-    Parameters:
-        board: The board, in the order that is shown.
-    """
+    """What the whole board says."""
     young = _too_few(board)
     if young is not None:
         return young
@@ -93,12 +88,7 @@ def _too_few(board: LiveBoard) -> BoardVerdict | None:
 
 
 def verdict(standings: Sequence[Standing], *, by: str = "") -> BoardVerdict:
-    """What an order with ranges of ranks says.
-
-    Parameters:
-        standings: The models in their order, best first.
-        by: What they are ordered by, if that has to be said.
-    """
+    """What an order with ranges of ranks says."""
     if not standings:
         return BoardVerdict("Too few votes to rank any model.", None, too_few_votes=True)
     settled = [one for one in standings if not one.provisional]

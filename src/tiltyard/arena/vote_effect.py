@@ -31,7 +31,6 @@ class PairVotes(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def total(self) -> int:
-        """All of them."""
         return self.a + self.b + self.ties + self.both_bad
 
 
@@ -51,16 +50,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
 def effect_of(
     now: Ratings, others: PairVotes, rules: RatingRules, pair: list[int], choice: Choice, *, by_legacy: bool = False
 ) -> Effect:
-    """What a vote on two models would do to ratings that do not include it yet.
-
-    Parameters:
-        now: The ratings before it.
-        others: The pair's earlier votes.
-        rules: How votes are rated.
-        pair: The models on sides A and B.
-        choice: The vote.
-        by_legacy: Whether legacy Elo is what the board shows.
-    """
+    """What a vote on two models would do to ratings that do not include it yet."""
     then = after_vote(now, pair, choice, rules)
     before_a, before_b = (now.legacy if by_legacy else now.conservative)[pair].tolist()
     after_a, after_b = (then.legacy if by_legacy else then.conservative)[pair].tolist()

@@ -107,11 +107,7 @@ class VoteTable:
         return np.array([1.0, 0.0, 0.5, 0.5])[self.outcome]
 
     def battles(self, weight: Floats | None = None) -> BattleTable:
-        """The votes as battles that people decided, with prompt, voter and time as columns, and their weights.
-
-        Parameters:
-            weight: Other weights than the votes' own.
-        """
+        """The votes as battles that people decided, with prompt, voter and time as columns, and their weights."""
         names = tuple(sorted(self.models))
         code = np.array([names.index(name) for name in self.models], dtype=np.int32)
         voters = list(self.voters) or [str(number) for number in range(int(self.voter.max(initial=-1)) + 1)]
@@ -221,7 +217,6 @@ class VoteColumns:
         )
 
     def cast(self, vote: CastVote) -> None:
-        """Add the next vote of the log."""
         self._rows += _ROW.pack(
             vote.seq,
             vote.at,
@@ -262,13 +257,11 @@ class VoteColumns:
         return result[::-1]
 
     def change(self, vote: CastVote, standing: VoteStanding) -> None:
-        """Change whether a vote counts."""
         place = self.place(vote.seq)
         assert place is not None, "the vote was found here"
         self.column("standing")[place] = _STANDING_NUMBERS[standing]
 
     def of_voter(self, voter: str) -> list[CastVote]:
-        """One voter's votes."""
         number = self._voters.get(voter, -1)
         return [self[place] for place in np.flatnonzero(self.column("voter") == number).tolist()]
 
@@ -298,7 +291,6 @@ class VoteColumns:
         return np.asarray(self.column("standing")[places] == _COUNTED)
 
     def copy(self) -> VoteColumns:
-        """The votes as they are now."""
         made = VoteColumns()
         for name, column in vars(self).items():
             setattr(made, name, copy(column))

@@ -21,6 +21,9 @@ CLOCK_MARGIN = 2 * SECOND
 """How far the clocks of two hosts may differ: one host's clock decides when names are shown, another's until when to
 undo."""
 
+NAMES_LATER = "this review shows who wrote the answers when it is closed."
+REVIEW_OVER = "this review is closed. Thank you; there is nothing more to do."
+
 
 class NotYours(ArenaError):
     """There is no such matchup for this voter."""
@@ -107,6 +110,29 @@ class Decision(msgspec.Struct, frozen=True):
     ballot: Ballot
     body: e.AnyBody | None = None
     refusal: ArenaError | None = None
+
+
+class VotingPolicy(msgspec.Struct, frozen=True):
+    """What an arena makes of the rules below. Where anybody votes they hold as they are."""
+
+    over: ArenaError | None = None
+    """Why nothing is voted on, skipped, undone or explained any more."""
+    names_later: ArenaError | None = None
+    """Why nobody is told a name now: votes hold names back, whatever is asked for."""
+    shows_all_names: bool = False
+    """Whether the names of votes that could still be undone are shown, too."""
+    explains_all: bool = False
+    """Whether votes that can be undone, and skips, are explained, too."""
+
+    @classmethod
+    def of_review(cls, review: e.ReviewSet) -> VotingPolicy:
+        """A team's review: it ends, and until then it may hold all names back."""
+        return cls(
+            over=ReviewClosed(REVIEW_OVER) if review.closed else None,
+            names_later=NoVote(NAMES_LATER) if review.holds_names else None,
+            shows_all_names=review.closed,
+            explains_all=True,
+        )
 
 
 def vote(
@@ -197,12 +223,11 @@ def undo(ballot: Ballot, now: int) -> Decision:
     return Decision(_closed(ballot, MatchupStatus.UNDONE, now, ballot.choice), e.Undone(matchup_id=ballot.id))
 
 
-def explain(ballot: Ballot, tags: tuple[str, ...], comment: str, now: int, *, in_review: bool = False) -> Decision:
-    """Say why. Only the voter of a final vote can, whose names were shown.
-
-    In a review names are held back, so also a vote that can be undone is explained, and why one cannot judge.
-    """
-    if in_review and ballot.status in (MatchupStatus.VOTED, MatchupStatus.SKIPPED):
+def explain(
+    ballot: Ballot, tags: tuple[str, ...], comment: str, now: int, policy: VotingPolicy | None = None
+) -> Decision:
+    """Say why. Only the voter of a final vote can, whose names were shown, unless the policy has all explained."""
+    if policy is not None and policy.explains_all and ballot.status in (MatchupStatus.VOTED, MatchupStatus.SKIPPED):
         return Decision(ballot, e.Explained(matchup_id=ballot.id, tags=tags, comment=comment))
     if ballot.status is not MatchupStatus.VOTED:
         refusal = _gone(ballot) if ballot.status is not MatchupStatus.OPEN else NoVote(f"vote on {ballot.id} first.")

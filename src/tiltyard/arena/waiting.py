@@ -160,12 +160,10 @@ class ShownRecord:
             del self.unvoted[next(iter(self.unvoted))]
 
     def was_shown(self, pair: Pair, prompt: int) -> bool:
-        """Whether this pair was shown on this prompt and not voted on since."""
         result = self.unvoted.get(pair)
         return result is not None and prompt in result.prompts
 
     def waits(self, pair: Pair) -> bool:
-        """Whether this pair waits."""
         result = self.unvoted.get(pair)
         return result is not None and result.waits
 
@@ -189,9 +187,7 @@ class Due(NamedTuple):
 class Again(Protocol):
     """Finds a prompt for a pair that waits; None where this voter has seen all, unless one may be repeated."""
 
-    def __call__(self, due: DuePair, *, repeat: bool = False) -> ChosenMatchup | None:
-        """The pair on a prompt."""
-        ...
+    def __call__(self, due: DuePair, *, repeat: bool = False) -> ChosenMatchup | None: ...
 
 
 class _HeldVote(NamedTuple):
@@ -215,11 +211,9 @@ class WaitingPairs:
         self._rules = WaitingRules()
 
     def knows(self, block: str) -> bool:
-        """Whether this block is in memory."""
         return block in self._blocks
 
     def knows_session(self, voter: str) -> bool:
-        """Whether this voter's session is in memory."""
         return voter in self._sessions
 
     def enter(self, block: str, rules: WaitingRules, past: Iterable[PastMatchup] = (), votes: int = 0) -> None:

@@ -199,7 +199,6 @@ class WeeklyReport:
     """Names by the arena's numbers; `models` has the enabled ones in the order of the board."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as plain values."""
         return {
             "since": self.since // HOUR * HOUR,
             "until": self.until // HOUR * HOUR,
@@ -380,7 +379,6 @@ class PeriodEvents:
         self.exclusions: list[Note] = []
 
     def take(self, body: e.Body) -> None:
-        """Add one event of the period."""
         self.kinds[str(body.__struct_config__.tag)] += 1
         match body:
             case e.MatchupServed():

@@ -21,12 +21,10 @@ class Known(NamedTuple):
 
     @property
     def low(self) -> float:
-        """The lower end of its band."""
         return self.rating - BAND * self.deviation
 
     @property
     def high(self) -> float:
-        """The upper end of its band."""
         return self.rating + BAND * self.deviation
 
 
@@ -119,7 +117,6 @@ class ConfidenceStability:
 
     @property
     def share_left_band(self) -> float | None:
-        """The share of models whose rating left its band."""
         return len(self.left_band) / self.models if self.models else None
 
 

@@ -114,7 +114,6 @@ class SharedBlock:
 
     @property
     def question(self) -> str:
-        """What an operator should ask themselves."""
         return (
             f"{self.votes} of the latest {self.of} votes came from one address block, by {self.visitors} visitors. "
             "Proxy or office? If a proxy hides the visitors' addresses, name it as a trusted proxy. If they are an "

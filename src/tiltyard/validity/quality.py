@@ -35,7 +35,6 @@ class QualityVotes:
     recent: Bools
 
     def take(self, rows: Bools) -> QualityVotes:
-        """The votes of some rows."""
         return QualityVotes(
             self.model_a[rows], self.model_b[rows], self.prompt[rows], self.both_bad[rows], self.recent[rows]
         )
