@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import msgspec
@@ -46,6 +47,7 @@ class Mailbox(Protocol):
     def take(self, done: Sequence[Command[Any]]) -> None: ...
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Command(Generic[R]):
     """One request to the writer. Running it sets an answer or an error, valid once the group is committed.
 
@@ -53,15 +55,14 @@ class Command(Generic[R]):
     comes from, and `block_key`, which is set before it runs, is what stands for that block in the log.
     """
 
-    def __init__(self, quotas: Sequence[Quota] = (), block: str = "") -> None:
-        self.quotas = quotas
-        self.block = block
-        self.block_key = ""
-        self.mailbox: Mailbox | None = None
-        self.deadline: float | None = None
-        """The time (`time.monotonic`) after which it is refused instead of run."""
-        self._answer: R | None = None
-        self._error: BaseException | None = None
+    quotas: Sequence[Quota] = ()
+    block: str = ""
+    block_key: str = field(default="", init=False)
+    mailbox: Mailbox | None = field(default=None, init=False)
+    deadline: float | None = field(default=None, init=False)
+    """The time (`time.monotonic`) after which it is refused instead of run."""
+    _answer: R | None = field(default=None, init=False)
+    _error: BaseException | None = field(default=None, init=False)
 
     def answer(self, answer: R) -> None:
         """Set what the caller gets if the commit succeeds."""
@@ -118,44 +119,47 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     undo_until: int | None = None
 
 
+@dataclass(eq=False, repr=False)
 class EnterVoter(Command[str]):
     """Find the random key of the visitor with this cookie, or create one. Only a first visit uses the quotas.
 
     `invitation` is the stored name of the invitation that the visitor brings, if any.
     """
 
-    def __init__(self, cookie_hash: str, quotas: Sequence[Quota] = (), *, invitation: str = "") -> None:
-        super().__init__(quotas)
-        check_voter(cookie_hash)
-        self.cookie_hash = cookie_hash
-        self.invitation = invitation
+    cookie_hash: str
+    invitation: str = ""
+
+    def __post_init__(self) -> None:
+        check_voter(self.cookie_hash)
 
 
+@dataclass(eq=False, repr=False)
 class ServeMatchup(Command[ServedMatchup]):
     """Choose a matchup for this voter, and record it before it is shown.
 
     A voter who has `open_at_most` matchups open gets the latest of them again; 0: any number may be open.
     """
 
-    def __init__(self, voter: str, quotas: Sequence[Quota] = (), *, block: str = "", open_at_most: int = 0) -> None:
-        super().__init__(quotas, block)
-        check_voter(voter)
-        self.voter = voter
-        self.open_at_most = open_at_most
+    voter: str
+    open_at_most: int = 0
+
+    def __post_init__(self) -> None:
+        check_voter(self.voter)
 
 
+@dataclass(eq=False, repr=False)
 class MatchupCommand(Command[R]):
     """Do something with a matchup that was served to this voter."""
 
-    after_end: ClassVar = False
+    after_end: ClassVar[bool] = False
     """Whether it is still possible when nothing is voted on any more."""
 
-    def __init__(self, matchup_id: str, voter: str, quotas: Sequence[Quota] = (), *, block: str = "") -> None:
-        super().__init__(quotas, block)
-        if not SAFE_ID.match(matchup_id) or not SAFE_ID.match(voter):
+    matchup_id: str
+    voter: str
+
+    def __post_init__(self) -> None:
+        if not SAFE_ID.match(self.matchup_id) or not SAFE_ID.match(self.voter):
             raise voting.NotYours(NO_SUCH_MATCHUP)
-        self.matchup_id = matchup_id
-        self.voter = voter
 
     def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:
         """What happens to the matchup: a decision of the rules in `voting`."""
@@ -175,7 +179,7 @@ class _WithReceipt(MatchupCommand[Receipt]):
 
     def reply(self, ballot: Ballot, now: int, state: ArenaState) -> Receipt:
         assert ballot.choice is not None
-        if not state.voting.shows_all_names and not voting.shows_names(ballot.status, ballot.undo_until, now):
+        if not voting.shows_names(ballot.status, ballot.undo_until, now):
             return Receipt(matchup_id=ballot.id, choice=ballot.choice, undo_until=ballot.undo_until)
         a, b = state.catalog.models[ballot.a], state.catalog.models[ballot.b]
         names = Names(model_a=a.model, model_b=b.model, display_a=a.display_name, display_b=b.display_name)
@@ -189,31 +193,23 @@ class _WithoutReply(MatchupCommand[None]):
         return None
 
 
+@dataclass(eq=False, repr=False)
 class SubmitVote(_WithReceipt):
     """Vote. Without `reveal` the names are held back while the vote can be undone.
 
     Instead of a choice, `unrendered` says which answers could not be shown; the policy decides what that counts as.
     """
 
-    def __init__(
-        self,
-        matchup_id: str,
-        voter: str,
-        choice: e.Choice | None,
-        quotas: Sequence[Quota] = (),
-        *,
-        reveal: bool = True,
-        block: str = "",
-        unrendered: str = "",
-    ) -> None:
-        super().__init__(matchup_id, voter, quotas, block=block)
-        if (choice is None) != (unrendered in UNRENDERED):
+    choice: e.Choice | None
+    reveal: bool = True
+    unrendered: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.choice is None) != (self.unrendered in UNRENDERED):
             raise voting.NothingToRender(
                 "a vote says either a choice (A, B, TIE or BOTH_BAD) or which answers could not be shown (A, B or AB)."
             )
-        self.choice = choice
-        self.reveal = reveal
-        self.unrendered = unrendered
 
     def _decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:
         choice = self.choice
@@ -265,15 +261,12 @@ class ReportAnswer(_WithoutReply):
         return Decision(ballot)
 
 
+@dataclass(eq=False, repr=False)
 class ExplainVote(_WithoutReply):
     """Say why one voted so: with tags of the policy, and with a comment, which is kept outside the log."""
 
-    def __init__(
-        self, matchup_id: str, voter: str, tags: Sequence[str], comment: str, quotas: Sequence[Quota] = ()
-    ) -> None:
-        super().__init__(matchup_id, voter, quotas)
-        self.tags = tuple(tags)
-        self.comment = comment
+    tags: Sequence[str]
+    comment: str
 
     def _decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:
         try:
@@ -284,42 +277,38 @@ class ExplainVote(_WithoutReply):
         return voting.explain(ballot, tags, self.comment, now, state.voting)
 
 
+@dataclass(eq=False, repr=False)
 class CloseExpired(Command[int]):
     """Close the matchups that were not voted on in time; the result is their number."""
 
-    def __init__(self, now: int) -> None:
-        super().__init__()
-        self.now = now
+    now: int
 
 
+@dataclass(eq=False, repr=False)
 class AppendEvents(Command[None]):
     """Append these events, and keep the files that their answers name: all of them, or none."""
 
-    def __init__(self, bodies: Sequence[e.AnyBody], files: Sequence[CleanFile] = ()) -> None:
-        super().__init__()
-        self.bodies = bodies
-        self.files = files
+    bodies: Sequence[e.AnyBody]
+    files: Sequence[CleanFile] = ()
 
 
+@dataclass(eq=False, repr=False)
 class ImportVotes(Command[None]):
     """Append matchups and votes from elsewhere, in an arena in which exactly `before` such votes are, and no others."""
 
-    def __init__(self, events: Sequence[e.Event], before: int) -> None:
-        super().__init__()
-        self.events = events
-        self.before = before
+    events: Sequence[e.Event]
+    before: int
 
 
 class ProbeWriter(Command[int]):
     """Commit a dummy write, to find out whether votes could be written; the result is the log's length."""
 
 
+@dataclass(eq=False, repr=False)
 class ReadState(Command[R]):
     """Call a function with the state, after the writes of its group are committed."""
 
-    def __init__(self, look: Callable[[ArenaState], R]) -> None:
-        super().__init__()
-        self.look = look
+    look: Callable[[ArenaState], R]
 
 
 def check_voter(name: str) -> None:

@@ -42,7 +42,6 @@ LANES: tuple[Lane, ...] = ("coverage", "contender", "uncertainty", "exploration"
 
 In a review, `review` is a reviewer's turn and `adjudication` that of whoever decides where reviewers disagree."""
 
-
 Erasable = Literal["prompt", "answer", "model", "reason"]
 """What an operator can erase; comments and what leads to a visitor have ways of their own (`store/forgetting.py`)."""
 
@@ -330,10 +329,8 @@ AnyBody = (
     | HeadPublished
 )
 
-
 OF_MATCHUPS = frozenset({MatchupServed, Voted, Revealed, Skipped, Expired, Undone})
 """The kinds of events that are about one matchup and caused by its voter."""
-
 
 TEXTS: Final[dict[type[Body], tuple[str, ...]]] = {
     ModelAdded: ("display_name", "provider", "licence", "link", "aliases"),

@@ -19,10 +19,8 @@ from tiltyard.ratings.glicko2 import Glicko2Settings
 TextsPublic = Literal["after_retirement", "always"]
 """When the answers to a prompt are public with their authors."""
 
-
 UnrenderedCounts = Literal["loss", "both_bad"]
 """What it counts as when a voter says that one of two answers could not be shown."""
-
 
 SpeakFor = Literal["these_prompts", "prompts_like_these"]
 """Which prompts published intervals hold for."""
@@ -483,7 +481,6 @@ BOUNDS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("exposure_tolerance", "traffic_cap", "traffic_cap_even_shares"), (TINY, MOST)),
 }
 """The bounds of some policy numbers; the others may be any finite number."""
-
 
 PHASES = (1, 2, 3, 4)
 """1: everything is computed, legacy matchmaking and order stay. 2: lanes on. 3: conservative order. 4: governance."""

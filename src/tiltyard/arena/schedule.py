@@ -47,7 +47,7 @@ class Schedule:
     """In flight by (model, prompt)."""
     in_flight_pairs = UpToDate[Grid]()
     """In flight by (model, model), both ways."""
-    in_flight_by_prompt = UpToDate[dict[Pair, Counter[int]]]()
+    in_flight_by_prompt = UpToDate[dict[Pair, dict[int, int]]]()
     """In flight of each pair by prompt; prompts and pairs without any are left out."""
     revision = UpToDate[int]()
     """A number that grows whenever a count of matchups in flight changes."""
@@ -71,7 +71,7 @@ class Schedule:
         self._revision = 0
         self._revised: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._in_flight_on, self._in_flight_pairs = Grid(), Grid()
-        self._in_flight_by_prompt: dict[Pair, Counter[int]] = {}
+        self._in_flight_by_prompt: dict[Pair, dict[int, int]] = {}
         self._flights: list[tuple[Reserved, int]] = []
         self._recount = False
         self._last_meetings = last_meetings

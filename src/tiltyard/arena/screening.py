@@ -98,8 +98,7 @@ class ScreenedAnswers:
         """
         titles = _titles(models)
         if titles != self._titles:
-            self.__init__()  # type: ignore[misc]
-            self._titles = titles
+            self._titles, self._seen, self._found = titles, set(), []
         known = {model.model for model in models}
         with store.database.read() as connection:
             added = store.answers.by_id(connection).values()
@@ -241,7 +240,10 @@ def copy_of(state: ArenaState, votes: Iterable[CastVote]) -> ArenaState:
 
 def effects_of(state: ArenaState, change: Excluded | Restored) -> Effects:
     """What the event would change if it came next. `state` is the caller's copy (`copy_of`), and is modified."""
-    before, turned = _board(state), _turned(state, change)
+    wanted = VoteStanding.COUNTED if isinstance(change, Restored) else VoteStanding.EXCLUDED
+    stays = (wanted, VoteStanding.UNDONE)
+    turned = sum(vote.standing not in stays for vote in state.votes.find(change.matchup_ids))
+    before = _board(state)
     state.apply(state.seq + 1, Event(state.at, change))
     after = _board(state)
     later = {row.model: row for row in after.rows}
@@ -252,9 +254,3 @@ def _board(state: ArenaState) -> LiveBoard:
     assert isinstance(state.votes, VoteColumns)
     state.show(published_ratings(state.votes.table(state.catalog), state.policy))
     return live_board(state)
-
-
-def _turned(state: ArenaState, change: Excluded | Restored) -> int:
-    """How many of the votes the event would change; undone ones never change."""
-    wanted = VoteStanding.COUNTED if isinstance(change, Restored) else VoteStanding.EXCLUDED
-    return sum(vote.standing not in (wanted, VoteStanding.UNDONE) for vote in state.votes.find(change.matchup_ids))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from struct import Struct
 from typing import Any, Generic, TypeVar
 
@@ -99,12 +98,12 @@ class Tallies:
     rated_on = UpToDate[Grid]()
     both_bad_on = UpToDate[Grid]()
     half_points_on = UpToDate[Grid]()
-    pair_prompts = UpToDate[dict[Pair, Counter[int]]]()
+    pair_prompts = UpToDate[dict[Pair, dict[int, int]]]()
 
     def __init__(self) -> None:
         self._wins, self._ties, self._both_bad = Grid(), Grid(), Grid()
         self._decisive_on, self._rated_on, self._both_bad_on, self._half_points_on = Grid(), Grid(), Grid(), Grid()
-        self._pair_prompts: dict[Pair, Counter[int]] = {}
+        self._pair_prompts: dict[Pair, dict[int, int]] = {}
         self._decisive_votes = 0
         self._waiting = bytearray()
         self._revision = 0
@@ -137,11 +136,6 @@ class Tallies:
     def rated(self) -> Ints:
         """Rated votes of each model: decisive ones and ties."""
         return np.asarray(self.decisive + self.ties.view.sum(axis=1), dtype=np.int32)
-
-    @property
-    def decisive_pairs(self) -> Ints:
-        """Decisive votes of each pair, both ways."""
-        return np.asarray(self.wins.view + self.wins.view.T)
 
     def pair_decisive(self, a: int, b: int) -> int:
         """Decisive votes between two models."""
@@ -204,11 +198,11 @@ class Tallies:
             count_by_prompt(self._pair_prompts, *counted)
 
 
-def count_by_prompt(by_pair: dict[Pair, Counter[int]], low: int, high: int, prompt: int, n: int) -> None:
+def count_by_prompt(by_pair: dict[Pair, dict[int, int]], low: int, high: int, prompt: int, n: int) -> None:
     """Add to the count of a pair on a prompt; prompts and pairs whose count is 0 are left out."""
     prompts = by_pair.get((low, high))
     if prompts is None:
-        prompts = by_pair[low, high] = Counter()
+        prompts = by_pair[low, high] = {}
     result = prompts.get(prompt, 0) + n
     if result:
         prompts[prompt] = result

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +50,7 @@ def import_votes(arena: Arena, path: Path, mapping: Mapping[str, str] | None = N
     if "timestamp" in table.columns:
         table = table.take(np.argsort(table.number_column("timestamp"), kind="stable"))
 
-    def look(state: ArenaState) -> tuple[dict[tuple[str, str], str], int, frozenset[str], list[tuple[object, ...]]]:
+    def look(state: ArenaState) -> tuple[dict[tuple[str, str], str], int, frozenset[str], list[Any]]:
         models, prompts = state.catalog.models, state.catalog.prompts
         answers = {(models[m].model, prompts[p].prompt_id): name for (m, p), name in state.catalog.response_ids.items()}
         last = [

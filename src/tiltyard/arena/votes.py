@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from struct import Struct
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -133,8 +133,6 @@ class CatalogNames(NamedTuple):
     prompts: list[PromptAdded]
 
 
-_TYPES = {"q": np.int64, "I": np.uint32, "B": np.uint8}
-
 _CHOICES = tuple(Choice)
 _CHOICE_NUMBERS = {choice: number for number, choice in enumerate(_CHOICES)}
 _OUTCOMES = np.array([choice.outcome.code for choice in _CHOICES], dtype=np.int8)
@@ -142,7 +140,6 @@ _OUTCOMES = np.array([choice.outcome.code for choice in _CHOICES], dtype=np.int8
 _STANDINGS = tuple(VoteStanding)
 _STANDING_NUMBERS = {standing: number for number, standing in enumerate(_STANDINGS)}
 _COUNTED, _UNDONE = _STANDING_NUMBERS[VoteStanding.COUNTED], _STANDING_NUMBERS[VoteStanding.UNDONE]
-
 
 _FIELDS = {
     **dict.fromkeys(("seq", "at"), "q"),
@@ -188,15 +185,7 @@ class VoteColumns:
     def __iter__(self) -> Iterator[CastVote]:
         return (self[place] for place in range(len(self)))
 
-    @overload
-    def __getitem__(self, place: int) -> CastVote: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[CastVote]: ...
-
-    def __getitem__(self, place: int | slice) -> CastVote | list[CastVote]:
-        if isinstance(place, slice):
-            return [self[one] for one in range(*place.indices(len(self)))]
+    def __getitem__(self, place: int) -> CastVote:
         if place < 0:
             place += len(self)
         row = _ROW.unpack_from(self._rows, place * _ROW.size)
@@ -322,7 +311,7 @@ class VoteColumns:
 
 def view_of(column: array[int]) -> NDArray[Any]:
     """A column without a copy of it; it cannot grow until this is dropped."""
-    return np.frombuffer(column, dtype=_TYPES[column.typecode])
+    return np.frombuffer(column, dtype=column.typecode)
 
 
 def _renumbered(numbers: NDArray[Any], texts: list[str], left_out: str | None = None) -> tuple[Ints, tuple[str, ...]]:

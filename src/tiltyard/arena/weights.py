@@ -6,7 +6,6 @@ log (or an export) computes the same weights, bit for bit.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -117,11 +116,3 @@ def blocks_to_swap(votes: VoteTable, order: Sequence[str], rules: DefenceRules) 
     places = [votes.models.index(name) for name in order]
     needed = [(strength[high] - strength[low]) * information[low] / each for high, low in pairwise(places)]
     return tuple(max(1, int(np.ceil(number))) for number in needed)
-
-
-def fingerprint(*columns: Floats) -> str:
-    """SHA-256 over numbers, bit for bit: what `verify` compares of a publication."""
-    result = hashlib.sha256()
-    for column in columns:
-        result.update(np.ascontiguousarray(column, dtype="<f8").tobytes())
-    return result.hexdigest()

@@ -120,14 +120,12 @@ class _Cells:
         won = surprise >= 0.0
         side_a, side_b = self.of_a + ~won, self.of_b + won
         pull, spread = weight * np.abs(surprise), weight * variance
-        pulls, spreads = (self._summed(side_a, side_b, values) for values in (pull, spread))
-        excess, other = pulls, _swapped(pulls)
-        allowed = _allowed(excess, other, spreads, _swapped(spreads), self.cap)
+        pulls, spreads = (
+            np.asarray(np.bincount(side_a, values, self.size) + np.bincount(side_b, values, self.size), dtype=float)
+            for values in (pull, spread)
+        )
+        allowed = _allowed(pulls, _swapped(pulls), spreads, _swapped(spreads), self.cap)
         return np.minimum(allowed[side_a], allowed[side_b])
-
-    def _summed(self, side_a: Ints, side_b: Ints, values: Floats) -> Floats:
-        for_a, for_b = (np.bincount(side, values, self.size) for side in (side_a, side_b))
-        return np.asarray(for_a + for_b, dtype=np.float64)
 
 
 def _swapped(values: Floats) -> Floats:
