@@ -67,7 +67,7 @@ def test_earlier_places_are_those_of_the_order_that_was_shown_then(played: Memor
 
 def test_with_fewer_votes_than_the_window_earlier_places_are_not_known(played: MemoryArena) -> None:
     state = played.state
-    votes = vote_table(played.votes()[:240], state.catalog)
+    votes = vote_table(list(played.votes())[:240], state.catalog)
     names = [model.model for model in state.catalog.models]
     assert evidence_of(votes, None, replay(votes, state.policy), state.policy, 4, names).earlier is None
 

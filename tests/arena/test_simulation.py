@@ -263,7 +263,7 @@ def test_a_defence_that_finds_exactly_the_attackers_leaves_the_honest_board(
     _, ledger = rigged
     votes = ledger.votes()
     world = World.draw(np.random.default_rng(0), 10, 6, sd=80.0, tie_rate=0.08, both_bad_rate=0.05)
-    some = {vote.voter for vote in votes[::9]}
+    some = {vote.voter for vote in list(votes)[::9]}
     report = attack_report(Attack("rigging", target=5), world, votes, ledger.state, some, lambda _votes, _state: some)
     assert report.rank_defended == report.rank_honest_votes
     assert report.votes_per_ranks_defended == {1: None, 5: None}

@@ -98,7 +98,7 @@ def test_targets_are_even_until_the_contender_lane_gives_some_models_more(votes:
     report = weekly_report(*period_of_log(arena.events, 0))
     fair, bodies = report.exposure, [event.body for event in arena.events]
     served = {body.matchup_id: body for body in bodies if isinstance(body, e.MatchupServed)}
-    voted = [served[vote.matchup_id] for vote in arena.votes()[-100:]]
+    voted = [served[vote.matchup_id] for vote in list(arena.votes())[-100:]]
     given = Counter(model for body in voted if body.lane == "contender" for model in (body.model_a, body.model_b))
     assert fair.targets_differ == differ
     assert fair.targets.tolist() == pytest.approx([max(given[model], fair.targets.min()) for model in report.models])

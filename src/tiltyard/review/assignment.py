@@ -14,7 +14,8 @@ import numpy as np
 from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking import ChosenMatchup, SeenMatchups
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.voting import NothingLeft, ReviewClosed
+from tiltyard.arena.voting import REVIEW_OVER, NothingLeft, ReviewClosed, TooLate
+from tiltyard.errors import ArenaError
 
 NOTHING_LEFT = "there is nothing left for you to review now. Thank you."
 
@@ -280,11 +281,17 @@ class ReviewChooser:
         turn = self.log.turns[matchup_id]
         return turn.lane == "review" and turn.item in self.log.adjudicated
 
+    def objection(self, body: e.AnyBody) -> ArenaError | None:
+        """A reviewer's vote that an adjudicator has been shown stays."""
+        if isinstance(body, e.Undone) and self.is_final(body.matchup_id):
+            return TooLate("somebody has this item to decide it, so your vote stays. Go on.")
+        return None
+
     def __call__(self, state: ArenaState, rng: np.random.Generator, seen: SeenMatchups) -> ChosenMatchup:
         """The next item of this person, with sides drawn for them."""
         rules, person = self.log.rules, seen.voter
         if rules is None or rules.closed:
-            raise ReviewClosed("this review is closed. Thank you; there is nothing more to do.")
+            raise ReviewClosed(REVIEW_OVER)
         is_open = {turn.item for (_, who), turn in self.log.latest.items() if who == person and turn.status == "open"}
         left = [item for item in self.assignment.left(person) if item not in is_open]
         if not left:

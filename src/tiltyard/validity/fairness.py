@@ -70,7 +70,6 @@ class ExposureFairness:
 
     @property
     def looked_at(self) -> int:
-        """How many models have a target."""
         return int((self.targets > 0.0).sum())
 
     @property
@@ -131,7 +130,6 @@ class SideBalance:
 
     @property
     def fair(self) -> bool:
-        """Whether all sides are within what chance allows."""
         return abs(self.sigmas) <= THREE_SIGMA and not self.off_balance
 
 

@@ -116,12 +116,10 @@ class Publication:
 
     @property
     def deciding(self) -> tuple[Rule, ...]:
-        """The policy's rules."""
         return tuple(rule for rule in self.rules if not rule.ours)
 
     @property
     def beside(self) -> tuple[Rule, ...]:
-        """Our rules: also worth knowing."""
         return tuple(rule for rule in self.rules if rule.ours)
 
     @property

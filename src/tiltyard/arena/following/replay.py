@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -9,13 +10,14 @@ import numpy as np
 
 from tiltyard.arena import events as e
 from tiltyard.arena.board import OFFICIAL_FROM, LiveBoard
+from tiltyard.arena.following.recent_events import RecentEvents
 from tiltyard.arena.model_detail import RatingPath
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.ratings import Ratings, rate_votes, ratings_of
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.units import DAY
 from tiltyard.arena.votes import VoteColumns, VoteTable
-from tiltyard.arena.weekly import BoardAt, Period, PeriodEvents
+from tiltyard.arena.weekly import BoardAt, Period
 from tiltyard.arena.weights import weighed
 from tiltyard.ratings.glicko2 import Glicko2State, rate_battles_history
 from tiltyard.types import Floats, Ints
@@ -113,18 +115,27 @@ def period_of_log(events: Iterable[e.Event], since: int, *, every: int = DAY) ->
     The board is looked at every so often from the first matchup on: an arena that is still being filled has none.
     """
     columns = VoteColumns()
-    state, within = ArenaState(columns), PeriodEvents()
+    state, recent = ArenaState(columns), RecentEvents(sys.maxsize)
     times: list[tuple[int, Collection[str]]] = []
     for event in events:
         while event.at >= since + len(times) * every and isinstance(event.body, e.MatchupServed):
             times.append((since + len(times) * every, _enabled(state)))
         state.apply(state.seq + 1, event)
         if event.at >= since:
-            within.take(event.body)
+            recent.follow([event], state.seq - 1, state.catalog)
     votes = weighed(columns.table(state.catalog, with_ids=True), state.policy.defences)
     again = replay(votes, state.policy)
     state.show(ratings_of(again.end, votes, state.policy.rating))
-    return state, within.period(since, state, again.looks(times), votes)
+    return state, Period(
+        since=since,
+        until=state.at,
+        looks=again.looks(times),
+        votes=votes,
+        served=recent.served(since, columns),
+        events=recent.kinds(since, state),
+        flags=recent.notes(since, "flagged"),
+        exclusions=recent.notes(since, "excluded", "restored"),
+    )
 
 
 def _enabled(state: ArenaState) -> frozenset[str]:

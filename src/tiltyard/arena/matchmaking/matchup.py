@@ -9,10 +9,11 @@ from typing import Protocol, runtime_checkable
 import msgspec
 import numpy as np
 
-from tiltyard.arena.events import Event, Lane, MatchupServed
+from tiltyard.arena.events import AnyBody, Event, Lane, MatchupServed
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.tallies import Pair
 from tiltyard.arena.units import SECOND
+from tiltyard.errors import ArenaError
 
 Triple = tuple[int, int, int]
 """Smaller model, larger model, prompt."""
@@ -113,8 +114,8 @@ class FollowsLog(Protocol):
         """The next event, under the lock."""
         ...
 
-    def is_final(self, matchup_id: str) -> bool:
-        """Whether a vote can no longer be taken back, though its time is not over."""
+    def objection(self, body: AnyBody) -> ArenaError | None:
+        """Why an event that the rules of voting allow may not come next; None: it may."""
         ...
 
 

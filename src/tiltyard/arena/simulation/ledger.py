@@ -11,7 +11,7 @@ import numpy as np
 from tiltyard.arena import events as e
 from tiltyard.arena.events import AnyBody, Event, MatchupServed
 from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups, served_event
-from tiltyard.arena.ratings import after_vote, rate_votes
+from tiltyard.arena.ratings import after_votes, rate_votes
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store, log
 from tiltyard.arena.store.matchups import NotedEvents
@@ -86,7 +86,7 @@ class MemoryArena:
             state.apply(state.seq + 1, e.Event(at, body))
             self._waiting.close(body, at)
             if isinstance(body, e.Voted) and pair is not None:
-                state.show(after_vote(state.ratings, pair, body.choice, state.policy.rating))
+                state.show(after_votes(state.ratings, [(*pair, body.choice)], state.policy.rating))
             elif isinstance(body, e.Undone | e.Excluded | e.Restored):
                 state.show(rate_votes(self._votes.table(state.catalog), state.policy.rating))
 
