@@ -176,7 +176,7 @@ def hide_self_naming(arena: Arena) -> list[str]:
     catalog = arena.read(lambda state: copy.deepcopy(state.catalog))
     seen = "\n".join((str(SCREENED_AS), *_titles(catalog.models), *sorted(catalog.response_ids.values())))
     digest = hashlib.sha256(seen.encode()).hexdigest()
-    if site_texts.screened(arena.store) == digest:
+    if site_texts.site_text(arena.store, "screened") == digest:
         return []
     result = screen_answers(arena.store, catalog)
     if result:
