@@ -42,7 +42,7 @@ from tiltyard.arena.commands import (
 )
 from tiltyard.arena.events import Event, Expired, MatchupServed, PromptAdded, ResponseAdded
 from tiltyard.arena.limits import Limiter
-from tiltyard.arena.matchmaking import Chooser, FollowsLog, Matchmaker, SeenMatchups, prompt_for_pair, served_event
+from tiltyard.arena.matchmaking import Chooser, FollowsLog, Matchmaker, SeenMatchups, served_event
 from tiltyard.arena.randomness import random_seed
 from tiltyard.arena.running import RunningRatings
 from tiltyard.arena.schedule import Reserved
@@ -258,7 +258,7 @@ class ArenaMemory:
         self.store = store
         self.chooser = chooser
         self.running = running
-        self.again = chooser.prompt_for_pair if isinstance(chooser, Matchmaker) else prompt_for_pair
+        self.again = (chooser if isinstance(chooser, Matchmaker) else Matchmaker()).prompt_for_pair
         self.limiter = Limiter()
         self.waiting = WaitingPairs()
         self.seen: OrderedDict[str, SeenMatchups] = OrderedDict()
