@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tiltyard.arena.following.evidence import ORDER_LOOKS, confidence_calibration, evidence_of, study_of
-from tiltyard.arena.following.replay import replay
+from tiltyard.arena.following.replay import ORDER_LOOKS, confidence_calibration, evidence_of, replay, study_of
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.simulation import SimulationSettings, simulate
-from tiltyard.arena.simulation.badges import BadgeCheck, badge_summary
 from tiltyard.arena.simulation.ledger import MemoryArena
+from tiltyard.arena.simulation.published import BadgeCheck, badge_summary
 from tiltyard.arena.votes import vote_table
 from tiltyard.ratings.glicko2 import rate_battles
 

@@ -16,8 +16,7 @@ from tests.browsers import Tab
 from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
 from tiltyard.arena.events import Choice
-from tiltyard.arena.following.evidence import study_of
-from tiltyard.arena.following.replay import period_of_log
+from tiltyard.arena.following.replay import period_of_log, study_of
 from tiltyard.arena.policy import LaneWeights, Policy
 from tiltyard.arena.simulation import SimulationSettings, simulate
 from tiltyard.arena.simulation.ledger import RecordingArena
