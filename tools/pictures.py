@@ -26,7 +26,7 @@ from PIL import Image
 import tiltyard as ty
 from tiltyard.arena.events import Event, MatchupServed
 from tiltyard.arena.simulation import SimulationSettings, simulate
-from tiltyard.arena.simulation.ledger import FIRST_DAY, keep_log, recorder
+from tiltyard.arena.simulation.ledger import FIRST_DAY, RecordingArena, keep_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -134,7 +134,7 @@ def styled(text: str, place: int) -> str:
 def simulate_votes(database: str) -> None:
     """An arena whose simulated votes are of the last ten days, so that its weekly report is about this week."""
     settings = SimulationSettings(models=len(NAMES), prompts=PROMPTS, votes=VOTES, in_flight=8, seed=SEED)
-    engine = recorder(settings)
+    engine = RecordingArena(settings.seed)
     simulate(settings, engine)
     slower = 10 * DAY / engine.events[-1].at
     begin = int(time.time() * 1e6) - FIRST_DAY - 10 * DAY

@@ -199,7 +199,7 @@ class takes(Generic[P, Struct]):  # noqa: N801 - a decorator
     def __call__(self, function: Callable[[A, B, Struct], R]) -> Callable[Concatenate[A, B, P], R]: ...
     @overload
     def __call__(self, function: Callable[[A, B, C, Struct], R]) -> Callable[Concatenate[A, B, C, P], R]: ...
-    def __call__(self, function: Any) -> Any:  # noqa: D102
+    def __call__(self, function: Any) -> Any:
         own = inspect.signature(function)
         *first, _ = own.parameters.values()
         plain = get_type_hints(self.kind)

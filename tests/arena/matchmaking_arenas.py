@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from tiltyard.arena import events as e
-from tiltyard.arena.matchmaking import ChosenMatchup, Matchmaker, next_matchup
+from tiltyard.arena.matchmaking import ChosenMatchup, Matchmaker, SeenMatchups
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.ratings import rate_votes
 from tiltyard.arena.state import ArenaState
@@ -87,12 +87,12 @@ class Yard:
         self.rate()
 
     def next(self, seed: int, seen: Mapping[Triple, int] | None = None) -> ChosenMatchup:
-        return next_matchup(self.state, np.random.default_rng(seed), seen or {})
+        return Matchmaker()(self.state, np.random.default_rng(seed), SeenMatchups(seen))
 
     def many(self, draws: int, seen: Mapping[Triple, int] | None = None) -> list[ChosenMatchup]:
         """What this one state serves to one voter, over many seeds."""
         choose = Matchmaker()  # keeps what does not change between draws
-        return [choose(self.state, np.random.default_rng(seed), seen or {}) for seed in range(draws)]
+        return [choose(self.state, np.random.default_rng(seed), SeenMatchups(seen)) for seed in range(draws)]
 
 
 def triple(matchup: ChosenMatchup) -> Triple:

@@ -11,9 +11,9 @@ from tests.records import replace
 from tests.sizes import size
 from tiltyard.arena import waiting
 from tiltyard.arena.policy import WaitingRules
-from tiltyard.arena.simulation.attack_lab import LAB_ATTACKS, LabAttack, LabSettings, _opening, attack_lab
+from tiltyard.arena.simulation.attack_lab import LAB_ATTACKS, LabAttack, LabSettings, attack_lab
 from tiltyard.arena.simulation.learning import _Learning
-from tiltyard.arena.simulation.ledger import MemoryArena
+from tiltyard.arena.simulation.ledger import MemoryArena, opening
 from tiltyard.errors import OptionError
 
 SMALL = LabSettings(models=10, prompts=6, votes=240, attack_votes=60, blocks=5, seed=3)
@@ -104,7 +104,7 @@ def test_a_reader_of_receipts_concludes_only_what_is_true_and_learns_slower_from
     for prompts in (6, 3, 1)[: size(2, soak=3)]:
         policy = replace(SMALL.policy, waiting=WaitingRules(prompts=prompts))
         engine = MemoryArena(3)
-        engine.append(_opening(SMALL, policy), 0)
+        engine.append(opening(policy, models=SMALL.models, prompts=SMALL.prompts), 0)
         reading = _Learning(engine, target=5, most_votes=300, seed=3)
         reading.others(20, 0)
         reading.visit("home", 0)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tiltyard.arena.following.evidence import ORDER_LOOKS, confidence_calibration, evidence_of, study_of
-from tiltyard.arena.following.replay import replay
+from tiltyard.arena.following.replay import ORDER_LOOKS, confidence_calibration, evidence_of, replay, study_of
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.simulation import SimulationSettings, simulate
-from tiltyard.arena.simulation.badges import BadgeCheck, badge_summary
 from tiltyard.arena.simulation.ledger import MemoryArena
+from tiltyard.arena.simulation.published import BadgeCheck, badge_summary
 from tiltyard.arena.votes import vote_table
 from tiltyard.ratings.glicko2 import rate_battles
 
@@ -67,7 +66,7 @@ def test_earlier_places_are_those_of_the_order_that_was_shown_then(played: Memor
 
 def test_with_fewer_votes_than_the_window_earlier_places_are_not_known(played: MemoryArena) -> None:
     state = played.state
-    votes = vote_table(played.votes()[:240], state.catalog)
+    votes = vote_table(list(played.votes())[:240], state.catalog)
     names = [model.model for model in state.catalog.models]
     assert evidence_of(votes, None, replay(votes, state.policy), state.policy, 4, names).earlier is None
 

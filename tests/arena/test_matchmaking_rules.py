@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from arena.matchmaking_arenas import Yard, assert_probabilities_are_frequencies, triple
 from tests.sizes import size
 from tiltyard.arena import events as e
-from tiltyard.arena.matchmaking import REPEATS, Matchmaker, SeenMatchups, next_matchup, prompt_for_pair
+from tiltyard.arena.matchmaking import REPEATS, Matchmaker, SeenMatchups
 from tiltyard.arena.policy import LaneWeights, Policy
 from tiltyard.errors import ArenaError
 
@@ -230,7 +230,7 @@ def test_every_rule_holds_in_any_small_arena(models: int, prompts: int, seed: in
     flying: list[str] = []
     for turn in range(80):
         past = seen[int(rng.integers(voters))]
-        matchup = next_matchup(yard.state, np.random.default_rng([seed, turn]), past)
+        matchup = Matchmaker()(yard.state, np.random.default_rng([seed, turn]), SeenMatchups(past))
         i, j, prompt = triple(matchup)
         assert i != j
         assert answered[i, prompt]
@@ -256,14 +256,14 @@ def test_a_pair_that_was_skipped_comes_on_every_other_prompt_before_there_is_non
     yard.everybody_meets(2)
     choose = Matchmaker()
     for turn in range(6):
-        again = prompt_for_pair(yard.state, np.random.default_rng(turn), seen, (3, 1), lane=lane)
+        again = Matchmaker().prompt_for_pair(yard.state, np.random.default_rng(turn), seen, (3, 1), lane=lane)
         assert again == choose.prompt_for_pair(yard.state, np.random.default_rng(turn), seen, (1, 3), lane=lane)
         assert again is not None
         assert (sorted((again.a, again.b)), again.lane) == ([1, 3], lane)
         assert triple(again) not in dict(seen.triples())
         assert 1 / (6 - turn) <= again.probability + 1e-9 <= 1 + 2e-9
         seen.note(triple(again), turn)
-    assert prompt_for_pair(yard.state, np.random.default_rng(0), seen, (1, 3), lane=lane) is None
+    assert Matchmaker().prompt_for_pair(yard.state, np.random.default_rng(0), seen, (1, 3), lane=lane) is None
 
 
 def test_a_given_pair_meets_where_it_lacks_most_and_on_either_side() -> None:
@@ -273,7 +273,10 @@ def test_a_given_pair_meets_where_it_lacks_most_and_on_either_side() -> None:
         yard.play(0, 2, prompt)
         yard.play(1, 2, prompt)
     yard.serve(0, 1, 3)
-    found = [prompt_for_pair(yard.state, np.random.default_rng(seed), {}, (0, 1)) for seed in range(40)]
+    found = [
+        Matchmaker().prompt_for_pair(yard.state, np.random.default_rng(seed), SeenMatchups(), (0, 1))
+        for seed in range(40)
+    ]
     assert {(again.prompt, again.probability) for again in found if again} == {(2, 1.0)}
     assert {again.a for again in found if again} == {0, 1}
 
@@ -286,7 +289,7 @@ def test_a_given_pair_meets_by_the_rule_of_the_lane_that_chose_it(lane: e.Lane, 
     for model in (0, 1):
         yard.play(model, 2, 1)
         yard.play(model, 3, 1)
-    again = prompt_for_pair(yard.state, np.random.default_rng(0), {}, (0, 1), lane=lane)
+    again = Matchmaker().prompt_for_pair(yard.state, np.random.default_rng(0), SeenMatchups(), (0, 1), lane=lane)
     assert again is not None
     assert (again.prompt, again.probability, again.lane) == (prompt, 1.0, lane)
 
@@ -294,7 +297,9 @@ def test_a_given_pair_meets_by_the_rule_of_the_lane_that_chose_it(lane: e.Lane, 
 def test_a_given_pair_among_given_prompts_has_the_chance_of_one_of_them() -> None:
     yard = Yard(3, 4)
     found = [
-        prompt_for_pair(yard.state, np.random.default_rng(seed), {}, (0, 1), lane="legacy", among=(1, 3))
+        Matchmaker().prompt_for_pair(
+            yard.state, np.random.default_rng(seed), SeenMatchups(), (0, 1), lane="legacy", among=(1, 3)
+        )
         for seed in range(20)
     ]
     assert {(again.prompt, again.probability) for again in found if again} == {(1, 0.5), (3, 0.5)}
@@ -303,8 +308,8 @@ def test_a_given_pair_among_given_prompts_has_the_chance_of_one_of_them() -> Non
 def test_a_given_pair_that_shares_no_enabled_prompt_or_met_too_often_on_the_only_one_is_not_shown() -> None:
     yard = Yard(3, 1)
     yard.add_model(3, [])
-    assert prompt_for_pair(yard.state, np.random.default_rng(0), {}, (0, 3)) is None
-    assert prompt_for_pair(yard.state, np.random.default_rng(0), {}, (1, 1)) is None
+    assert Matchmaker().prompt_for_pair(yard.state, np.random.default_rng(0), SeenMatchups(), (0, 3)) is None
+    assert Matchmaker().prompt_for_pair(yard.state, np.random.default_rng(0), SeenMatchups(), (1, 1)) is None
     yard.tell(e.ModelDisabled(model="m2"))
-    assert prompt_for_pair(yard.state, np.random.default_rng(0), {}, (0, 2)) is None
-    assert prompt_for_pair(yard.state, np.random.default_rng(0), {}, (0, 1)) is not None
+    assert Matchmaker().prompt_for_pair(yard.state, np.random.default_rng(0), SeenMatchups(), (0, 2)) is None
+    assert Matchmaker().prompt_for_pair(yard.state, np.random.default_rng(0), SeenMatchups(), (0, 1)) is not None

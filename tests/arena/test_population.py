@@ -11,13 +11,9 @@ from tiltyard.arena.events import Choice
 from tiltyard.arena.schedule import Reserved
 from tiltyard.arena.simulation.population import (
     SYBIL_VOTES,
-    Apathetic,
     Attack,
     AttackKind,
     Crowd,
-    Honest,
-    OneSided,
-    Rigging,
     Voter,
     World,
 )
@@ -42,10 +38,10 @@ def near(count: int, share: float, n: int = 4000) -> bool:
 
 
 def test_four_hundred_points_are_odds_of_ten_to_one() -> None:
-    cast = votes(Honest(), world(400.0), shown())
+    cast = votes(Voter(), world(400.0), shown())
     assert near(cast[Choice.A], 10 / 11)
     assert cast[Choice.TIE] == cast[Choice.BOTH_BAD] == 0
-    assert near(votes(Honest(), world(400.0), shown(1, 0))[Choice.B], 10 / 11)
+    assert near(votes(Voter(), world(400.0), shown(1, 0))[Choice.B], 10 / 11)
 
 
 def test_ties_and_both_bad_come_at_the_rates_asked_for() -> None:
@@ -54,15 +50,13 @@ def test_ties_and_both_bad_come_at_the_rates_asked_for() -> None:
     cast: Counter[Choice] = Counter()
     for _ in range(20_000):
         a, b = rng.choice(30, 2, replace=False).tolist()
-        cast[Honest().choose(rng, drawn, shown(a, b))] += 1
+        cast[Voter().choose(rng, drawn, shown(a, b))] += 1
     assert near(cast[Choice.TIE], 0.08, 20_000)
     assert near(cast[Choice.BOTH_BAD], 0.05, 20_000)
 
 
 def test_ties_are_likelier_between_equals() -> None:
-    assert (
-        votes(Honest(), world(0.0, 0.5), shown())[Choice.TIE] > votes(Honest(), world(500.0, 0.5), shown())[Choice.TIE]
-    )
+    assert votes(Voter(), world(0.0, 0.5), shown())[Choice.TIE] > votes(Voter(), world(500.0, 0.5), shown())[Choice.TIE]
 
 
 def test_a_wobble_moves_prompts_and_not_the_mean() -> None:
@@ -73,19 +67,19 @@ def test_a_wobble_moves_prompts_and_not_the_mean() -> None:
 
 
 def test_noise_makes_an_honest_voter_err() -> None:
-    assert near(votes(Honest(noise=0.4), world(4000.0), shown())[Choice.A], 0.8)
+    assert near(votes(Voter(noise=0.4), world(4000.0), shown())[Choice.A], 0.8)
 
 
 def test_the_apathetic_take_any_side_and_the_one_sided_the_left() -> None:
-    assert near(votes(Apathetic(), world(400.0), shown())[Choice.A], 0.5)
-    assert near(votes(OneSided(), world(-4000.0), shown())[Choice.A], 0.95)
+    assert near(votes(Voter("apathetic"), world(400.0), shown())[Choice.A], 0.5)
+    assert near(votes(Voter("one-sided"), world(-4000.0), shown())[Choice.A], 0.95)
 
 
 def test_a_rigger_votes_for_its_model_on_either_side_and_honestly_otherwise() -> None:
-    rigger = Rigging(target=1)
+    rigger = Voter("rigging", target=1)
     assert set(votes(rigger, world(400.0), shown(0, 1), 50)) == {Choice.B}
     assert set(votes(rigger, world(400.0), shown(1, 0), 50)) == {Choice.A}
-    assert near(votes(Rigging(target=7), world(400.0), shown())[Choice.A], 10 / 11)
+    assert near(votes(Voter("rigging", target=7), world(400.0), shown())[Choice.A], 10 / 11)
 
 
 @pytest.mark.parametrize("kind", ["rigging", "sybil", "apathetic", "one-sided"])

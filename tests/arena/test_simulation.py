@@ -13,7 +13,7 @@ import pytest
 from tests.records import replace
 from tests.sizes import size
 from tiltyard.arena import events as e
-from tiltyard.arena.matchmaking import next_matchup
+from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups
 from tiltyard.arena.matchmaking.contender import ContenderMeeting
 from tiltyard.arena.policy import LaneWeights, Policy, WaitingRules
 from tiltyard.arena.simulation import MemoryArena, SimulationResult, SimulationSettings, simulate
@@ -205,7 +205,7 @@ def test_the_ledger_writes_down_what_makes_a_matchup_again() -> None:
     told = ledger.told[0]
     assert told.expires_at == 5 + 7200 * 1_000_000
     assert ledger.state.schedule.in_flight[told.matchup_id].voter == "voter"
-    again = next_matchup(twin.state, np.random.default_rng(told.seed), {})
+    again = Matchmaker()(twin.state, np.random.default_rng(told.seed), SeenMatchups())
     names = twin.state.catalog.models
     assert (names[again.a].model, names[again.b].model) == (told.model_a, told.model_b)
     assert (again.lane, again.reason, again.probability) == (told.lane, told.reason, told.probability)
@@ -263,7 +263,7 @@ def test_a_defence_that_finds_exactly_the_attackers_leaves_the_honest_board(
     _, ledger = rigged
     votes = ledger.votes()
     world = World.draw(np.random.default_rng(0), 10, 6, sd=80.0, tie_rate=0.08, both_bad_rate=0.05)
-    some = {vote.voter for vote in votes[::9]}
+    some = {vote.voter for vote in list(votes)[::9]}
     report = attack_report(Attack("rigging", target=5), world, votes, ledger.state, some, lambda _votes, _state: some)
     assert report.rank_defended == report.rank_honest_votes
     assert report.votes_per_ranks_defended == {1: None, 5: None}

@@ -94,7 +94,7 @@ def test_two_workers_never_serve_more_than_a_limit_allows(arena_url: str) -> Non
     quota = (Quota("matchup:session:ann", most, 3600),)
     with workers(arena_url) as (one, other):
         one.append(catalog())
-        asked = [arena.submit(commands.ServeMatchup("ann", quota)) for _ in range(12) for arena in (one, other)]
+        asked = [arena.submit(commands.ServeMatchup("ann", quotas=quota)) for _ in range(12) for arena in (one, other)]
         errors = [future.exception(30) for future in asked]
     assert sum(error is None for error in errors) == most
     assert {type(error) for error in errors if error is not None} == {TooMany}
@@ -105,7 +105,7 @@ def test_two_workers_never_let_in_more_new_visitors_than_an_address_may_bring(ar
     quota = (Quota("session:address:192.0.2.1", 4, 3600),)
     with workers(arena_url) as (one, other):
         asked = [
-            arena.submit(commands.EnterVoter(f"cookie-{number}-{name}", quota))
+            arena.submit(commands.EnterVoter(f"cookie-{number}-{name}", quotas=quota))
             for number in range(8)
             for name, arena in (("one", one), ("other", other))
         ]
@@ -118,11 +118,13 @@ def test_two_workers_never_let_in_more_new_visitors_than_an_address_may_bring(ar
 def test_one_cookie_in_many_first_requests_is_one_visitor_and_one_session(arena_url: str) -> None:
     quota = (Quota("session:address:192.0.2.1", 1, 3600),)
     with workers(arena_url) as (one, other):
-        asked = [arena.submit(commands.EnterVoter("a-cookie", quota)) for _ in range(10) for arena in (one, other)]
+        asked = [
+            arena.submit(commands.EnterVoter("a-cookie", quotas=quota)) for _ in range(10) for arena in (one, other)
+        ]
         told = {outcome(future) for future in asked}
         assert len(told) == 1
-        assert outcome(one.submit(commands.EnterVoter("another", quota))) == "too many"
-        assert {outcome(other.submit(commands.EnterVoter("a-cookie", quota)))} == told
+        assert outcome(one.submit(commands.EnterVoter("another", quotas=quota))) == "too many"
+        assert {outcome(other.submit(commands.EnterVoter("a-cookie", quotas=quota)))} == told
     assert told == {str(row[0]) for row in sql(arena_url, "SELECT voter FROM voters")}
     assert sql(arena_url, "SELECT sum(count) FROM counters") == [(1,)]
 

@@ -195,21 +195,21 @@ def test_wherever_cookies_walk_none_sees_a_pair_on_more_than_three_prompts() -> 
     for step in range(400):
         voter, block, at = f"c{rng.integers(10)}", f"b{rng.integers(6)}", START + step * 20_000_000
         if voter in before:
-            engine.skip(before.pop(voter), voter, at)
+            engine.skip(before.pop(voter), at)
         name = engine.serve(voter, at, block)
         served = engine.state.schedule.in_flight[name]
         pair = pair_of(served.a, served.b)
         seen.setdefault((voter, pair), set()).add(served.prompt)
         luck = rng.random()
         if luck < 0.03:
-            engine.vote(name, voter, A, at)
+            engine.vote(name, A, at)
             seen = {key: prompts for key, prompts in seen.items() if key[1] != pair}
         elif luck < 0.2:
             engine.append([voted(name, undo_until=at + 5_000_000), e.Undone(matchup_id=name)], at)
         elif luck < 0.5:
             before[voter] = name
         else:
-            engine.skip(name, voter, at)
+            engine.skip(name, at)
     assert max(map(len, seen.values())) == RULES.prompts
 
 
@@ -423,6 +423,6 @@ def test_a_hunter_who_skips_meets_one_pair_in_a_simulated_arena_too() -> None:
             name = arena.serve(f"session {number // 12}", number, block)
             found = arena.state.schedule.in_flight[name]
             met.setdefault(block, set()).add(pair_of(found.a, found.b))
-            arena.skip(name, f"session {number // 12}", number)
+            arena.skip(name, number)
     assert len(met[""]) > 25
     assert len(met["home"]) == 1

@@ -16,8 +16,7 @@ from tests.records import replace
 from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
 from tiltyard.arena.events import Choice
-from tiltyard.arena.following.evidence import study_of
-from tiltyard.arena.following.replay import period_of_log
+from tiltyard.arena.following.replay import period_of_log, study_of
 from tiltyard.arena.policy import LaneWeights, Policy
 from tiltyard.arena.simulation import SimulationSettings, simulate
 from tiltyard.arena.simulation.ledger import RecordingArena
@@ -98,7 +97,7 @@ def test_targets_are_even_until_the_contender_lane_gives_some_models_more(votes:
     report = weekly_report(*period_of_log(arena.events, 0))
     fair, bodies = report.exposure, [event.body for event in arena.events]
     served = {body.matchup_id: body for body in bodies if isinstance(body, e.MatchupServed)}
-    voted = [served[vote.matchup_id] for vote in arena.votes()[-100:]]
+    voted = [served[vote.matchup_id] for vote in list(arena.votes())[-100:]]
     given = Counter(model for body in voted if body.lane == "contender" for model in (body.model_a, body.model_b))
     assert fair.targets_differ == differ
     assert fair.targets.tolist() == pytest.approx([max(given[model], fair.targets.min()) for model in report.models])

@@ -40,7 +40,7 @@ def test_an_id_is_one_however_it_is_written(tmp_path: Path, kind: str) -> None:
         (source,) = find_sources(path, options)
         fast = source.fast()
         assert fast is not None
-        for table in (fast, source.careful(BadRows(), stop=True)):
+        for table in (fast, source.careful(BadRows(stop=True))):
             assert n_ids(table) == 3, options
             assert table.models == ("heron", "otter")
             assert set(table.outcome.tolist()) == {0}

@@ -76,7 +76,7 @@ def test_a_mapped_file_is_read_as_if_its_columns_were_renamed(kind: str, tmp_pat
     fast = source.fast()
     assert fast is not None
     assert same(fast, expected)
-    assert same(source.careful(BadRows(), stop=True), expected)
+    assert same(source.careful(BadRows(stop=True)), expected)
 
 
 def test_frames_rows_and_globs_are_mapped_too(tmp_path: Path) -> None:
@@ -325,7 +325,7 @@ def test_both_readers_read_any_spelling_by_the_documented_rule(kind: str, rows: 
         (source,) = find_sources(path, ReadBattlesOptions(map=mapped))
         fast, bad_rows = source.fast(), BadRows()
         assert fast is not None
-        assert same(fast, source.careful(bad_rows, stop=False))
+        assert same(fast, source.careful(bad_rows))
         assert dict(fast.skipped) == bad_rows.skipped
     fine = [row for row in rows if row["one"] != row["two"] and row["choice"] is not None]
     expected = [reading for row in fine if (reading := slow_reading(row)) is not None]

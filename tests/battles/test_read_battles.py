@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from battle_rows import KINDS, rows, same, write_raw
 
-from tiltyard.battles import Battle, BattleTable, Codes, Outcome, Source, available_columns, peek, read_battles, reading
+from tiltyard.battles import Battle, BattleTable, Codes, Outcome, Source, peek, read_battles, reading
 from tiltyard.battles.layout import ReadBattlesOptions
 from tiltyard.battles.reading import find_sources
 from tiltyard.errors import BattleError, NoBattles, OptionError
@@ -50,7 +50,7 @@ def test_a_frame_saved_with_its_index_is_read_and_a_file_without_headings_is_nam
     (tmp_path / "b.csv").write_text("\n".join(lines) + "\n")
     table = read_battles(tmp_path / "b.csv")
     assert (table.n_battles, table.outcome.tolist()) == (2, [Outcome.A.code, Outcome.TIE.code])
-    assert "unnamed" not in " ".join(map(str, available_columns(tmp_path / "b.csv")))
+    assert "unnamed" not in " ".join(map(str, peek(tmp_path / "b.csv").columns))
     (tmp_path / "none.csv").write_text(", ,\notter,heron,tie\n")
     with pytest.raises(BattleError, match=r"none.csv: no column of its first line has a heading"):
         read_battles(tmp_path / "none.csv")
@@ -281,7 +281,7 @@ def test_standard_input_may_hold_any_kind_of_file(kind: str, tmp_path: Path, mon
     path = write_raw(tmp_path / f"battles.{kind}", rows())
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(path.read_bytes())))
 
-    assert "question_id" in available_columns("-")
+    assert "question_id" in peek("-").columns
     assert same(read_battles("-"), read_battles(rows()))
 
 
@@ -292,7 +292,7 @@ def test_a_named_pipe_is_read_once_and_remembered(tmp_path: Path) -> None:
     writer = threading.Thread(target=pipe.write_bytes, args=(content,))
     writer.start()
 
-    assert "question_id" in available_columns(pipe)
+    assert "question_id" in peek(pipe).columns
     assert same(read_battles(pipe), read_battles(rows()))
     writer.join(60)
 
@@ -360,7 +360,7 @@ def test_frames_of_every_library_equal_the_file(tmp_path: Path) -> None:
         assert same(read_battles(frame), table), name
         if name == "arrow reader":
             continue  # it can be read only once
-        assert "question_id" in available_columns(frame), name
+        assert "question_id" in peek(frame).columns, name
         assert len(read_battles(frame, where="source = 'human'")) == 2, name
 
 

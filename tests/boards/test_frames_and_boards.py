@@ -14,7 +14,7 @@ import pytest
 from board_rows import arena, assert_same_board
 
 import tiltyard as ty
-from tiltyard.battles.frames import reusable
+from tiltyard.battles.opened import Opened
 from tiltyard.errors import BattleError
 
 duckdb = pytest.importorskip("duckdb")
@@ -92,8 +92,8 @@ def test_the_same_battles_give_the_same_board_from_every_library(kind: str, meth
     ],
 )
 def test_a_frame_is_read_again_without_its_library(kind: str) -> None:
-    held = reusable(FRAMES[kind]())
-    assert reusable(held) is held
+    held = Opened(FRAMES[kind]())
+    assert Opened.of(held) is held
     first, again = ty.read_battles(held), ty.read_battles(held, where="question_id <> 'q0'")
     assert len(first) == 400
     assert 0 < len(again) < 400
@@ -108,8 +108,9 @@ def test_a_frame_is_filtered_and_split_like_a_file() -> None:
 
 
 def test_a_file_that_holds_a_frame_goes_when_the_frame_does() -> None:
-    held = reusable(polars.DataFrame(ROWS).lazy())
-    path = held.path
+    held = Opened(polars.DataFrame(ROWS).lazy())
+    assert held.frame is not None
+    path = held.frame.path
     assert path is not None
     assert path.exists()
     del held

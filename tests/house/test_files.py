@@ -32,7 +32,7 @@ ELSEWHERE = {
     "llm/journal.py": f"{APPENDS}; and a lock, whose file holds a process number",
     "cli/main.py": "the null device, in place of an output that is gone",
     "battles/careful.py": TEMPORARY,
-    "battles/eval_logs.py": TEMPORARY,
+    "battles/log_readers.py": TEMPORARY,
     "battles/frames.py": TEMPORARY,
     "battles/inputs.py": TEMPORARY,
     "ratings/compiled.py": TEMPORARY,

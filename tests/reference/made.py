@@ -24,9 +24,8 @@ from tests.web.sites import SmallSite, small_site
 from tiltyard.arena import events as e
 from tiltyard.arena.commands import ExplainVote
 from tiltyard.arena.events import Choice
-from tiltyard.arena.following.evidence import study_of
 from tiltyard.arena.following.parts import day_of
-from tiltyard.arena.following.replay import period_of_log
+from tiltyard.arena.following.replay import period_of_log, study_of
 from tiltyard.arena.heads import new_key
 from tiltyard.arena.store.witnessing import record_head, state_head
 from tiltyard.arena.units import DAY

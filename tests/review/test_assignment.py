@@ -16,7 +16,7 @@ from tiltyard.arena.state import ArenaState
 from tiltyard.arena.voting import NothingLeft
 from tiltyard.errors import OptionError
 from tiltyard.review.assignment import ReviewChooser, assign
-from tiltyard.review.draw import draw
+from tiltyard.review.sources import draw
 
 
 @given(st.integers(1, 60), st.integers(1, 6), st.integers(1, 4), st.integers(0, 9))

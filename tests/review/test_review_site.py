@@ -14,7 +14,7 @@ from tests.review.teams import MODELS, counted, new_review, open_site, token, vi
 from tests.web.sites import form_in, hidden_fields
 from tiltyard.arena.events import Choice
 from tiltyard.arena.store.invitations import hashed
-from tiltyard.arena.voting import NothingLeft
+from tiltyard.arena.voting import NothingLeft, NoVote
 from tiltyard.errors import OptionError
 from tiltyard.review.desk import Review, change_people, close_review, erase_names, open_review
 from tiltyard.review.labels import labels_of
@@ -179,9 +179,25 @@ def test_a_vote_can_be_taken_back_until_the_item_is_with_the_adjudicator(tmp_pat
         refused = bob.post(f"/api/v1/matchups/{name}/undo")
         assert (refused.status_code, "your vote stays" in refused.text) == (409, True)
         assert "Take my last vote back" not in bob.get("/").text
+        assert bob.post(f"/api/v1/matchups/{undone}/undo").status_code == 200  # it was taken back before
         decided = vote(lead, for_first=True)
         assert lead.post(f"/api/v1/matchups/{decided}/undo").status_code == 200  # who decides may think again
     assert set(counted(review).values()) == {2}
+
+
+def test_names_are_held_back_until_the_review_is_closed(tmp_path: Path) -> None:
+    review = new_review(tmp_path, 1, people="ann", each=1)
+    with open_site(review) as site:
+        ann = visitor(site, review, "ann")
+        name = ann.post("/api/v1/matchups").json()["matchup_id"]
+        check_blind(ann.post(f"/api/v1/matchups/{name}/vote", json={"choice": "A"}))
+    with review.arena() as arena:
+        with pytest.raises(NoVote, match="when it is closed"):
+            arena.reveal(name, review.links.people[0].key)
+        assert close_review(review)
+        names = arena.reveal(name, review.links.people[0].key).names
+        assert names is not None
+        assert {names.model_a, names.model_b} == set(MODELS)
 
 
 def test_people_come_and_go_while_it_runs_and_old_links_end(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from tiltyard.arena import events as e
 from tiltyard.boards.rating import rate
 from tiltyard.review.assignment import ReviewLog, assign
 from tiltyard.review.desk import DrawnItem, Links, Person, Review, ReviewRecord
-from tiltyard.review.draw import draw
 from tiltyard.review.labels import summaries, team_agreement
 from tiltyard.review.results import ReviewResult, label_rows
+from tiltyard.review.sources import draw
 
 POPULATION, DRAWN, EACH = 400, 120, 2
 PEOPLE = ("careful", "another", "biased", "careless", "always-a")

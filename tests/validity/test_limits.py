@@ -14,45 +14,11 @@ from tiltyard.validity.limits import (
     client_address,
     limit_key,
     networks_of,
-    rate_limit,
     shared_block,
     trusted_networks,
 )
 
 INSIDE = trusted_networks(["10.0.0.0/8", "::1", "fd00::/8"])
-
-
-def test_the_limit_counts_over_a_rolling_window() -> None:
-    """3 a minute: at 0, 10, 20 s; the fourth may come when the first is 60 s old."""
-    assert rate_limit([], 0, limit=3, window=60).left == 2
-    assert rate_limit([0, 10], 20, limit=3, window=60).left == 0
-    refused = rate_limit([0, 10, 20], 59, limit=3, window=60)
-    assert (refused.allowed, refused.left, refused.again_at) == (False, 0, 60)
-    assert rate_limit([0, 10, 20], 60, limit=3, window=60).allowed
-
-
-def test_a_limit_of_nothing_allows_nothing() -> None:
-    refused = rate_limit([], 5, limit=0, window=60)
-    assert (refused.allowed, refused.left, refused.again_at) == (False, 0, 65)
-
-
-@given(st.lists(st.integers(0, 50), max_size=80), st.integers(1, 6), st.integers(1, 100))
-def test_no_window_ever_holds_more_than_the_limit_and_again_at_is_the_first_moment(
-    gaps: list[int], limit: int, window: int
-) -> None:
-    allowed: list[int] = []
-    now = 0
-    for gap in gaps:
-        now += gap
-        decision = rate_limit(allowed, now, limit=limit, window=window)
-        if decision.allowed:
-            allowed.append(now)
-            continue
-        assert decision.again_at > now
-        assert rate_limit(allowed, decision.again_at, limit=limit, window=window).allowed
-        assert not rate_limit(allowed, decision.again_at - 1, limit=limit, window=window).allowed
-    for start in allowed:
-        assert sum(start <= time < start + window for time in allowed) <= limit
 
 
 def test_without_trusted_proxies_nobody_is_believed() -> None:

@@ -16,7 +16,6 @@ from tiltyard.arena.waiting import LONGEST_WAIT
 SETTLED = 60 * SECOND
 """How far the log must have advanced after the switch: another worker may be serving the prompt at that moment."""
 
-
 NOT_BLIND = (
     "This arena is not blind: anyone can look up which model wrote an answer while it is being voted on "
     "(the setting texts_public is “always”)."

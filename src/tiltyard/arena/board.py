@@ -24,7 +24,6 @@ from tiltyard.validity import coverage as evenness
 from tiltyard.validity.coverage import (
     pair_completeness,
     pair_coverage_scores,
-    pair_met,
     prompt_coverage,
     prompts_needed,
 )
@@ -32,7 +31,6 @@ from tiltyard.validity.publication import (
     Badge,
     Floor,
     Publication,
-    Rule,
     badge,
     confidence_percent,
     order_rule,
@@ -63,10 +61,7 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 class BoardRow(msgspec.Struct, frozen=True):
-    """One model's row. Values that need more votes are None.
-
-    `pair_coverage` is only for contenders. `rating_shown` is the one rating that every page, file and feed shows.
-    """
+    """One model's row. Values that need more votes are None."""
 
     rank: int
     """Official place."""
@@ -121,7 +116,7 @@ class BoardRow(msgspec.Struct, frozen=True):
     conservative_rank: int
     """Place by that score."""
     rating_shown: float
-    """The number of the Rating column: the conservative score, or legacy Elo in phases 1 and 2."""
+    """The one rating that every page, file and feed shows: the conservative score, or legacy Elo in phases 1 and 2."""
     rank_low: int | None
     """The best place it could hold, by the last study; None before there is one."""
     rank_high: int | None
@@ -183,12 +178,69 @@ def live_board(state: ArenaState, ratings: Ratings | None = None, evidence: Evid
         evidence: What a study of all votes found; without one there are no ranges of ranks, and nothing is Stable.
     """
     state = state if ratings is None else state.showing(ratings)
+    now, tallies, policy = state.ratings, state.tallies, state.policy
     official, conservative, legacy = official_order(state), state.order(), legacy_order(state)
-    columns = _Columns(state, conservative, evidence)
-    rows = tuple(
-        columns.row(model, rank, conservative.index(model) + 1, legacy.index(model) + 1)
-        for rank, model in enumerate(official, start=1)
+    ranges = {} if evidence is None else evidence.places
+    coverage, decisive, wins_on = coverages(state), tallies.decisive, decisive_wins_on(state)
+    expected, information = expected_by_prompt(state)
+    pair_coverage = pair_coverage_scores(
+        conservative, policy.contender_band, lambda first, second: completeness(state, first, second)
     )
+    established, stable = badge_floors(policy.badges)
+    rows = []
+    for rank, model in enumerate(official, start=1):
+        facts, deviation = state.catalog.models[model], float(now.deviation[model])
+        wins, losses = int(tallies.wins.view[model].sum()), int(tallies.wins.view[:, model].sum())
+        ties, both_bad = int(tallies.ties.view[model].sum()), int(tallies.both_bad.view[model].sum())
+        votes = wins + losses + ties + both_bad
+        low = high = places = None
+        outside = False
+        if facts.model in ranges:
+            low, high = ranges[facts.model]
+            outside = not low <= rank <= high
+            low, high = min(low, rank), max(high, rank)
+            places = None if outside else high - low + 1  # a place outside its range is none to be called stable
+        earned = badge(
+            int(decisive[model]), float(coverage[model]), deviation, places, established=established, stable=stable
+        )
+        means = evenness.prompt_means(tallies.half_points_on.view[model], tallies.rated_on.view[model])
+        score, elo = float(now.conservative[model]), float(now.legacy[model])
+        rows.append(
+            BoardRow(
+                rank=rank,
+                model=facts.model,
+                display_name=facts.display_name,
+                provider=facts.provider,
+                conservative=score,
+                rating=float(now.rating[model]),
+                deviation=deviation,
+                volatility=float(now.volatility[model]),
+                confidence=confidence_percent(deviation),
+                badge=earned,
+                official_top=rank <= policy.contender_band and earned is not Badge.PROVISIONAL,
+                prompt_coverage=float(coverage[model]),
+                pair_coverage=pair_coverage.get(model),
+                wins=wins,
+                losses=losses,
+                ties=ties,
+                votes=votes,
+                both_bad=both_bad,
+                both_bad_rate=both_bad / votes if votes else None,
+                quality_floor=1.0 - both_bad / votes if votes else None,
+                average_score=evenness.average_score(means),
+                spread=evenness.spread(means),
+                consistency=evenness.consistency(
+                    wins_on[model], tallies.decisive_on.view[model], expected[model], information[model]
+                ),
+                legacy_elo=elo,
+                legacy_rank=legacy.index(model) + 1,
+                conservative_rank=conservative.index(model) + 1,
+                rating_shown=score if state.phase >= OFFICIAL_FROM else elo,
+                rank_low=low,
+                rank_high=high,
+                outside_range=outside,
+            )
+        )
     return LiveBoard(
         seq=state.seq,
         at=state.at // HOUR * HOUR,
@@ -197,7 +249,7 @@ def live_board(state: ArenaState, ratings: Ratings | None = None, evidence: Evid
         votes=counted_votes(state),
         publication=board_publication(state, rows, evidence),
         official_top_tier=tuple(row.model for row in rows if row.official_top),
-        rows=rows,
+        rows=tuple(rows),
     )
 
 
@@ -238,61 +290,40 @@ def coverages(state: ArenaState) -> Floats:
 
 def completeness(state: ArenaState, first: int, second: int) -> float:
     """How close two models are to the number of votes and prompts that neighbours need, 0 to 1."""
-    votes, prompts = _pair_floor(state)
-    decisive, distinct = state.tallies.pair_decisive(first, second), state.tallies.distinct_prompts(first, second)
-    return pair_completeness(decisive, distinct, floor_votes=votes, floor_prompts=prompts)
-
-
-def adjacent_met(state: ArenaState, order: Sequence[int]) -> list[bool]:
-    """For each two models next to each other in an order, whether they have met often enough."""
-    votes, prompts = _pair_floor(state)
-    tallies = state.tallies
-    return [
-        pair_met(
-            tallies.pair_decisive(above, below),
-            tallies.distinct_prompts(above, below),
-            floor_votes=votes,
-            floor_prompts=prompts,
-        )
-        for above, below in pairwise(order)
-    ]
-
-
-def _pair_floor(state: ArenaState) -> tuple[int, int]:
-    policy = state.policy
-    active = sum(state.catalog.prompt_enabled)
-    return policy.adjacent_floor_votes, prompts_needed(policy.adjacent_floor_prompts, active)
-
-
-def board_publication(state: ArenaState, rows: Sequence[BoardRow], evidence: Evidence | None) -> Publication:
-    """Whether the board may be called officially stable, by the first models of the order that is shown."""
-    rules = state.policy.publication
-    top = rows[: rules.top]
-    return publication(
-        [row.deviation for row in top],
-        [row.prompt_coverage for row in top],
-        adjacent_met(state, official_order(state)[: rules.top]),
-        median_deviation=rules.median_deviation,
-        adjacent_share=rules.adjacent_share,
-        mean_coverage=rules.mean_coverage,
-        ours=_own_rules(state, rows, evidence),
+    policy, tallies = state.policy, state.tallies
+    return pair_completeness(
+        tallies.pair_decisive(first, second),
+        tallies.distinct_prompts(first, second),
+        floor_votes=policy.adjacent_floor_votes,
+        floor_prompts=prompts_needed(policy.adjacent_floor_prompts, sum(state.catalog.prompt_enabled)),
     )
 
 
-def _own_rules(state: ArenaState, rows: Sequence[BoardRow], evidence: Evidence | None) -> list[Rule]:
-    """The rules beyond the policy's three that are switched on."""
-    rules, top = state.policy.publication, rows[: state.policy.publication.top]
-    result = []
+def board_publication(state: ArenaState, rows: Sequence[BoardRow], evidence: Evidence | None) -> Publication:
+    """Whether the board may be called officially stable, by the first models of the order that is shown.
+
+    Our rules, beyond the policy's three, are shown where they are switched on.
+    """
+    rules = state.policy.publication
+    top, ours = rows[: rules.top], []
     if rules.largest_voter < 1.0:
-        result.append(voter_rule(None if evidence is None else evidence.largest_voter, rules.largest_voter))
+        ours.append(voter_rule(None if evidence is None else evidence.largest_voter, rules.largest_voter))
     if rules.median_places:
         widths = None if evidence is None else [row.places or len(rows) for row in top]
-        result.append(places_rule(widths, rules.median_places))
+        ours.append(places_rule(widths, rules.median_places))
     if rules.order_kept:
         ranges = {row.model: (row.rank_low, row.rank_high) for row in top if row.rank_low and row.rank_high}
         earlier = None if evidence is None else evidence.earlier
-        result.append(order_rule([row.model for row in top], ranges, earlier, state.policy.window_matchups))
-    return result
+        ours.append(order_rule([row.model for row in top], ranges, earlier, state.policy.window_matchups))
+    return publication(
+        [row.deviation for row in top],
+        [row.prompt_coverage for row in top],
+        [completeness(state, *pair) >= 1.0 for pair in pairwise(official_order(state)[: rules.top])],
+        median_deviation=rules.median_deviation,
+        adjacent_share=rules.adjacent_share,
+        mean_coverage=rules.mean_coverage,
+        ours=ours,
+    )
 
 
 def badge_floors(rules: BadgeRules) -> tuple[Floor, Floor]:
@@ -301,89 +332,6 @@ def badge_floors(rules: BadgeRules) -> tuple[Floor, Floor]:
         Floor(rules.established_decisive, rules.established_coverage, rules.established_deviation),
         Floor(rules.stable_decisive, rules.stable_coverage, rules.stable_deviation, rules.stable_places),
     )
-
-
-class _Columns:
-    """Everything that rows are built from, computed once for all models."""
-
-    def __init__(self, state: ArenaState, conservative: list[int], evidence: Evidence | None) -> None:
-        self.state = state
-        self.ranges = {} if evidence is None else evidence.places
-        self.coverage = coverages(state)
-        self.decisive = state.tallies.decisive
-        self.pair_coverage = pair_coverage_scores(
-            conservative, state.policy.contender_band, lambda first, second: completeness(state, first, second)
-        )
-        self.wins_on = decisive_wins_on(state)
-        self.expected, self.information = expected_by_prompt(state)
-
-    def row(self, model: int, rank: int, conservative_rank: int, legacy_rank: int) -> BoardRow:
-        """One model's line."""
-        state, now, tallies = self.state, self.state.ratings, self.state.tallies
-        facts, deviation = state.catalog.models[model], float(now.deviation[model])
-        wins, losses = int(tallies.wins.view[model].sum()), int(tallies.wins.view[:, model].sum())
-        ties, both_bad = int(tallies.ties.view[model].sum()), int(tallies.both_bad.view[model].sum())
-        votes = wins + losses + ties + both_bad
-        low, high, outside = self._range(facts.model, rank)
-        earned = self._badge(model, None if low is None or high is None or outside else high - low + 1)
-        means = evenness.prompt_means(tallies.half_points_on.view[model], tallies.rated_on.view[model])
-        score, legacy = float(state.conservative[model]), float(now.legacy[model])
-        return BoardRow(
-            rank=rank,
-            model=facts.model,
-            display_name=facts.display_name,
-            provider=facts.provider,
-            conservative=score,
-            rating=float(now.rating[model]),
-            deviation=deviation,
-            volatility=float(now.volatility[model]),
-            confidence=confidence_percent(deviation),
-            badge=earned,
-            official_top=rank <= state.policy.contender_band and earned is not Badge.PROVISIONAL,
-            prompt_coverage=float(self.coverage[model]),
-            pair_coverage=self.pair_coverage.get(model),
-            wins=wins,
-            losses=losses,
-            ties=ties,
-            votes=votes,
-            both_bad=both_bad,
-            both_bad_rate=both_bad / votes if votes else None,
-            quality_floor=1.0 - both_bad / votes if votes else None,
-            average_score=evenness.average_score(means),
-            spread=evenness.spread(means),
-            consistency=self._consistency(model),
-            legacy_elo=legacy,
-            legacy_rank=legacy_rank,
-            conservative_rank=conservative_rank,
-            rating_shown=score if state.phase >= OFFICIAL_FROM else legacy,
-            rank_low=low,
-            rank_high=high,
-            outside_range=outside,
-        )
-
-    def _range(self, name: str, rank: int) -> tuple[int | None, int | None, bool]:
-        """The range of ranks that is shown: the one found, widened to the place where needed; and whether it was."""
-        if name not in self.ranges:
-            return None, None, False
-        low, high = self.ranges[name]
-        return min(low, rank), max(high, rank), not low <= rank <= high
-
-    def _badge(self, model: int, places: int | None) -> Badge:
-        """A place outside its range is none that could be called stable: `places` is None then."""
-        established, stable = badge_floors(self.state.policy.badges)
-        return badge(
-            int(self.decisive[model]),
-            float(self.coverage[model]),
-            float(self.state.ratings.deviation[model]),
-            places,
-            established=established,
-            stable=stable,
-        )
-
-    def _consistency(self, model: int) -> int | None:
-        decisive = self.state.tallies.decisive_on.view[model]
-        wins = self.wins_on[model]
-        return evenness.consistency(wins, decisive, self.expected[model], self.information[model])
 
 
 def decisive_wins_on(state: ArenaState) -> NDArray[np.int64]:

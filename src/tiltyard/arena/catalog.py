@@ -61,25 +61,21 @@ class Catalog:
         self._prompt_numbers: dict[str, int] = {}
 
     def model(self, name: str) -> int:
-        """The number of a model."""
         try:
             return self._model_numbers[name]
         except KeyError:
             raise ArenaError(f"there is no model {name!r} in this arena. Import it first.") from None
 
     def prompt(self, prompt_id: str) -> int:
-        """The number of a prompt."""
         try:
             return self._prompt_numbers[prompt_id]
         except KeyError:
             raise ArenaError(f"there is no prompt {prompt_id!r} in this arena. Import it first.") from None
 
     def has_model(self, name: str) -> bool:
-        """Whether the model was ever added."""
         return name in self._model_numbers
 
     def has_prompt(self, prompt_id: str) -> bool:
-        """Whether the prompt was ever added."""
         return prompt_id in self._prompt_numbers
 
     def add_model(self, added: ModelAdded, seq: int) -> None:
@@ -132,7 +128,6 @@ class Catalog:
         self.answered.view[cell] = 1
 
     def kind(self, prompt: int) -> str:
-        """The kind of the answers to a prompt."""
         return self.kinds.get(prompt, AnswerKind.TEXT.value)
 
     def kind_there(self, prompt_id: str) -> str:
@@ -151,13 +146,8 @@ class Catalog:
         self.prompt_reserved[number] = False
 
     def reserve_prompt(self, prompt_id: str, *, at: int) -> None:
-        """Keep a prompt for later."""
         self.switch_prompt(prompt_id, on=False, at=at)
         self.prompt_reserved[self.prompt(prompt_id)] = True
-
-    def tell_author(self, response_id: str) -> None:
-        """Note that an answer says who wrote it."""
-        self.telling.add(response_id)
 
     def switch_answer(self, response_id: str, *, on: bool) -> None:
         """Stop serving an answer, or serve it again: also one that was noted to say who wrote it."""
@@ -173,7 +163,6 @@ class Catalog:
         self.answers_off.add(response_id)
 
     def erase(self, what: Erasable, name: str, at: int) -> None:
-        """Take note that something was erased."""
         if what == "prompt":
             self.switch_prompt(name, on=False, at=at)
             self.erased_prompts.add(name)
@@ -183,7 +172,6 @@ class Catalog:
             self.name_model(without_text(self.models[self.model(name)]))
 
     def count_shown(self, a: int, b: int, prompt: int) -> None:
-        """Count a served matchup."""
         self.matchups += 1
         shown = self.shown.view
         shown[a, prompt] += 1

@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -37,19 +38,16 @@ UNRENDERED = ("A", "B", "AB")
 
 TEXT_IS_SHOWN = "the answers of this matchup are texts, which can always be shown. Vote A, B, TIE or BOTH_BAD."
 
-NAMES_LATER = "this review shows who wrote the answers when it is closed."
-REVIEW_OVER = "this review is closed. Thank you; there is nothing more to do."
 NO_SUCH_MATCHUP = "there is no such matchup for this voter. Ask for one."
 
 
 class Mailbox(Protocol):
     """Receives finished commands. Called in the writing thread, once for all commands of a group."""
 
-    def take(self, done: Sequence[Command[Any]]) -> None:
-        """Notify those who wait for these."""
-        ...
+    def take(self, done: Sequence[Command[Any]]) -> None: ...
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Command(Generic[R]):
     """One request to the writer. Running it sets an answer or an error, valid once the group is committed.
 
@@ -57,15 +55,14 @@ class Command(Generic[R]):
     comes from, and `block_key`, which is set before it runs, is what stands for that block in the log.
     """
 
-    def __init__(self, quotas: Sequence[Quota] = (), block: str = "") -> None:
-        self.quotas = quotas
-        self.block = block
-        self.block_key = ""
-        self.mailbox: Mailbox | None = None
-        self.deadline: float | None = None
-        """The time (`time.monotonic`) after which it is refused instead of run."""
-        self._answer: R | None = None
-        self._error: BaseException | None = None
+    quotas: Sequence[Quota] = ()
+    block: str = ""
+    block_key: str = field(default="", init=False)
+    mailbox: Mailbox | None = field(default=None, init=False)
+    deadline: float | None = field(default=None, init=False)
+    """The time (`time.monotonic`) after which it is refused instead of run."""
+    _answer: R | None = field(default=None, init=False)
+    _error: BaseException | None = field(default=None, init=False)
 
     def answer(self, answer: R) -> None:
         """Set what the caller gets if the commit succeeds."""
@@ -77,7 +74,6 @@ class Command(Generic[R]):
 
     @property
     def refused(self) -> bool:
-        """Whether it was refused: there is nothing more to do."""
         return self._error is not None
 
     def reset(self) -> None:
@@ -123,48 +119,58 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     undo_until: int | None = None
 
 
+@dataclass(eq=False, repr=False)
 class EnterVoter(Command[str]):
     """Find the random key of the visitor with this cookie, or create one. Only a first visit uses the quotas.
 
     `invitation` is the stored name of the invitation that the visitor brings, if any.
     """
 
-    def __init__(self, cookie_hash: str, quotas: Sequence[Quota] = (), *, invitation: str = "") -> None:
-        super().__init__(quotas)
-        check_voter(cookie_hash)
-        self.cookie_hash = cookie_hash
-        self.invitation = invitation
+    cookie_hash: str
+    invitation: str = ""
+
+    def __post_init__(self) -> None:
+        check_voter(self.cookie_hash)
 
 
+@dataclass(eq=False, repr=False)
 class ServeMatchup(Command[ServedMatchup]):
     """Choose a matchup for this voter, and record it before it is shown.
 
     A voter who has `open_at_most` matchups open gets the latest of them again; 0: any number may be open.
     """
 
-    def __init__(self, voter: str, quotas: Sequence[Quota] = (), *, block: str = "", open_at_most: int = 0) -> None:
-        super().__init__(quotas, block)
-        check_voter(voter)
-        self.voter = voter
-        self.open_at_most = open_at_most
+    voter: str
+    open_at_most: int = 0
+
+    def __post_init__(self) -> None:
+        check_voter(self.voter)
 
 
+@dataclass(eq=False, repr=False)
 class MatchupCommand(Command[R]):
     """Do something with a matchup that was served to this voter."""
 
-    def __init__(self, matchup_id: str, voter: str, quotas: Sequence[Quota] = (), *, block: str = "") -> None:
-        super().__init__(quotas, block)
-        if not SAFE_ID.match(matchup_id) or not SAFE_ID.match(voter):
+    after_end: ClassVar[bool] = False
+    """Whether it is still possible when nothing is voted on any more."""
+
+    matchup_id: str
+    voter: str
+
+    def __post_init__(self) -> None:
+        if not SAFE_ID.match(self.matchup_id) or not SAFE_ID.match(self.voter):
             raise voting.NotYours(NO_SUCH_MATCHUP)
-        self.matchup_id = matchup_id
-        self.voter = voter
 
     def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:
         """What happens to the matchup: a decision of the rules in `voting`."""
+        if (over := state.voting.over) is not None and not self.after_end:
+            return Decision(ballot, refusal=over)
+        return self._decide(ballot, now, state)
+
+    def _decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:
         raise NotImplementedError
 
     def reply(self, ballot: Ballot, now: int, state: ArenaState) -> R:
-        """What to tell the voter, given the resulting matchup."""
         raise NotImplementedError
 
 
@@ -173,8 +179,7 @@ class _WithReceipt(MatchupCommand[Receipt]):
 
     def reply(self, ballot: Ballot, now: int, state: ArenaState) -> Receipt:
         assert ballot.choice is not None
-        is_over = state.review is not None and state.review.closed
-        if not is_over and not voting.shows_names(ballot.status, ballot.undo_until, now):
+        if not voting.shows_names(ballot.status, ballot.undo_until, now):
             return Receipt(matchup_id=ballot.id, choice=ballot.choice, undo_until=ballot.undo_until)
         a, b = state.catalog.models[ballot.a], state.catalog.models[ballot.b]
         names = Names(model_a=a.model, model_b=b.model, display_a=a.display_name, display_b=b.display_name)
@@ -188,145 +193,122 @@ class _WithoutReply(MatchupCommand[None]):
         return None
 
 
+@dataclass(eq=False, repr=False)
 class SubmitVote(_WithReceipt):
     """Vote. Without `reveal` the names are held back while the vote can be undone.
 
     Instead of a choice, `unrendered` says which answers could not be shown; the policy decides what that counts as.
     """
 
-    def __init__(
-        self,
-        matchup_id: str,
-        voter: str,
-        choice: e.Choice | None,
-        quotas: Sequence[Quota] = (),
-        *,
-        reveal: bool = True,
-        block: str = "",
-        unrendered: str = "",
-    ) -> None:
-        super().__init__(matchup_id, voter, quotas, block=block)
-        if (choice is None) != (unrendered in UNRENDERED):
+    choice: e.Choice | None
+    reveal: bool = True
+    unrendered: str = ""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.choice is None) != (self.unrendered in UNRENDERED):
             raise voting.NothingToRender(
                 "a vote says either a choice (A, B, TIE or BOTH_BAD) or which answers could not be shown (A, B or AB)."
             )
-        self.choice = choice
-        self.reveal = reveal
-        self.unrendered = unrendered
 
-    def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:
-        """Count the vote, or refuse it. In a review names are held back, whatever was asked for."""
-        if (over := _review_is_over(ballot, state)) is not None:
-            return over
-        reveal = self.reveal and not (state.review is not None and state.review.holds_names)
-        seconds, block, choice = state.policy.undo_seconds, self.block_key, self.choice
+    def _decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:
+        choice = self.choice
         if choice is None:
             if state.catalog.kind(ballot.prompt) == AnswerKind.TEXT:
-                return voting.Decision(ballot, refusal=voting.NothingToRender(TEXT_IS_SHOWN))
+                return Decision(ballot, refusal=voting.NothingToRender(TEXT_IS_SHOWN))
             choice = voting.choice_if_unrendered(self.unrendered, state.policy.bank.unrendered_counts)
         return voting.vote(
-            ballot, choice, now, reveal=reveal, undo_seconds=seconds, block=block, unrendered=self.unrendered
+            ballot,
+            choice,
+            now,
+            reveal=self.reveal and state.voting.names_later is None,
+            undo_seconds=state.policy.undo_seconds,
+            block=self.block_key,
+            unrendered=self.unrendered,
         )
 
 
 class RevealNames(_WithReceipt):
     """Show the names of a vote, which is final from then on."""
 
-    def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:
-        """Make the vote final, unless a review holds its names back."""
-        if state.review is not None and state.review.holds_names:
-            return voting.Decision(ballot, refusal=voting.NoVote(NAMES_LATER))
-        return voting.reveal(ballot, now)
+    after_end = True
+
+    def _decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:
+        later = state.voting.names_later
+        return voting.reveal(ballot, now) if later is None else Decision(ballot, refusal=later)
 
 
 class SkipMatchup(_WithoutReply):
     """Skip a matchup."""
 
-    def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:
-        """Close the matchup without a vote."""
-        return _review_is_over(ballot, state) or voting.skip(ballot, now)
+    def _decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:  # noqa: ARG002
+        return voting.skip(ballot, now)
 
 
 class UndoVote(_WithoutReply):
     """Undo a recent vote whose names were held back."""
 
-    def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:
-        """Undo the vote, or refuse."""
-        return _review_is_over(ballot, state) or voting.undo(ballot, now)
+    def _decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:  # noqa: ARG002
+        return voting.undo(ballot, now)
 
 
 class ReportAnswer(_WithoutReply):
     """Report an answer of a matchup: changes nothing, but refuses strangers and uses the quotas."""
 
-    def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:  # noqa: ARG002
-        """Leave the matchup as it is."""
-        return voting.Decision(ballot)
+    after_end = True
+
+    def _decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:  # noqa: ARG002
+        return Decision(ballot)
 
 
+@dataclass(eq=False, repr=False)
 class ExplainVote(_WithoutReply):
     """Say why one voted so: with tags of the policy, and with a comment, which is kept outside the log."""
 
-    def __init__(
-        self, matchup_id: str, voter: str, tags: Sequence[str], comment: str, quotas: Sequence[Quota] = ()
-    ) -> None:
-        super().__init__(matchup_id, voter, quotas)
-        self.tags = tuple(tags)
-        self.comment = comment
+    tags: Sequence[str]
+    comment: str
 
-    def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:
-        """Note the reasons, or refuse them."""
-        if (over := _review_is_over(ballot, state)) is not None:
-            return over
+    def _decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:
         try:
             tags = reasons.checked_tags(self.tags, state.policy.ballot)
             self.comment = reasons.checked_comment(self.comment, state.policy.ballot)
         except reasons.BadReason as refusal:
-            return voting.Decision(ballot, refusal=refusal)
-        return voting.explain(ballot, tags, self.comment, now, in_review=state.review is not None)
+            return Decision(ballot, refusal=refusal)
+        return voting.explain(ballot, tags, self.comment, now, state.voting)
 
 
-def _review_is_over(ballot: Ballot, state: ArenaState) -> Decision | None:
-    if state.review is None or not state.review.closed:
-        return None
-    return voting.Decision(ballot, refusal=voting.ReviewClosed(REVIEW_OVER))
-
-
+@dataclass(eq=False, repr=False)
 class CloseExpired(Command[int]):
     """Close the matchups that were not voted on in time; the result is their number."""
 
-    def __init__(self, now: int) -> None:
-        super().__init__()
-        self.now = now
+    now: int
 
 
+@dataclass(eq=False, repr=False)
 class AppendEvents(Command[None]):
     """Append these events, and keep the files that their answers name: all of them, or none."""
 
-    def __init__(self, bodies: Sequence[e.AnyBody], files: Sequence[CleanFile] = ()) -> None:
-        super().__init__()
-        self.bodies = bodies
-        self.files = files
+    bodies: Sequence[e.AnyBody]
+    files: Sequence[CleanFile] = ()
 
 
+@dataclass(eq=False, repr=False)
 class ImportVotes(Command[None]):
     """Append matchups and votes from elsewhere, in an arena in which exactly `before` such votes are, and no others."""
 
-    def __init__(self, events: Sequence[e.Event], before: int) -> None:
-        super().__init__()
-        self.events = events
-        self.before = before
+    events: Sequence[e.Event]
+    before: int
 
 
 class ProbeWriter(Command[int]):
     """Commit a dummy write, to find out whether votes could be written; the result is the log's length."""
 
 
+@dataclass(eq=False, repr=False)
 class ReadState(Command[R]):
     """Call a function with the state, after the writes of its group are committed."""
 
-    def __init__(self, look: Callable[[ArenaState], R]) -> None:
-        super().__init__()
-        self.look = look
+    look: Callable[[ArenaState], R]
 
 
 def check_voter(name: str) -> None:
@@ -345,7 +327,7 @@ def check_events(bodies: Iterable[e.AnyBody], state: ArenaState) -> None:
     models: set[str] = set()
     prompts: set[str] = set()
     kinds: dict[str, str] = {}
-    gone = state.catalog.erased_prompts
+    catalog = state.catalog
     for body in bodies:
         if type(body) in e.OF_MATCHUPS or isinstance(body, e.Explained | e.Erased):
             name = type(body).__name__
@@ -354,22 +336,31 @@ def check_events(bodies: Iterable[e.AnyBody], state: ArenaState) -> None:
         match body:
             case e.ModelAdded():
                 models.add(body.model)
-            case e.PromptAdded() | e.PromptEnabled() | e.PromptReserved() if body.prompt_id in gone:
+            case e.PromptAdded() | e.PromptEnabled() | e.PromptReserved() if body.prompt_id in catalog.erased_prompts:
                 raise ArenaError(f"prompt {body.prompt_id!r} was erased. Give what is asked now a new id.")
             case e.PromptAdded():
                 prompts.add(body.prompt_id)
-            case e.ReviewSet() if state.review is not None and state.review.closed:
-                raise voting.ReviewClosed(REVIEW_OVER)
+            case e.ReviewSet() if (over := state.voting.over) is not None:
+                raise over
             case e.Excluded() | e.Restored():
-                _check_votes_exist(body.matchup_ids, state)
-        if isinstance(body, e.ResponseEnabled | e.ResponseDisabled | e.ResponseWithdrawn):
-            _check_answer(body, state)
+                known = {vote.matchup_id for vote in state.votes.find(body.matchup_ids)}
+                missing = [name for name in body.matchup_ids if name not in known]
+                if missing:
+                    count = f"{len(missing)} of {len(body.matchup_ids)}"
+                    raise ArenaError(f"{count} matchups have no vote, such as {missing[0]!r}.")
+            case e.ResponseEnabled() | e.ResponseDisabled() | e.ResponseWithdrawn():
+                name = body.response_id
+                if name in catalog.withdrawn:
+                    raise ArenaError(f"answer {name[:40]!r} was withdrawn or erased, and stays so. Import another one.")
+                is_older = isinstance(body, e.ResponseWithdrawn) and name in catalog.answers
+                if not is_older and name not in catalog.response_ids.values():
+                    raise ArenaError(f"there is no current answer {name[:40]!r} in this arena. Check the id.")
         if isinstance(body, e.ResponseAdded | e.ModelEnabled | e.ModelDisabled) and body.model not in models:
-            state.catalog.model(body.model)
+            catalog.model(body.model)
         if isinstance(body, ABOUT_A_PROMPT) and body.prompt_id not in prompts:
-            state.catalog.prompt(body.prompt_id)
+            catalog.prompt(body.prompt_id)
         if isinstance(body, e.ResponseAdded):
-            there = kinds.setdefault(body.prompt_id, state.catalog.kind_there(body.prompt_id) or body.answer_kind)
+            there = kinds.setdefault(body.prompt_id, catalog.kind_there(body.prompt_id) or body.answer_kind)
             if there != body.answer_kind:
                 raise ArenaError(kinds_differ(body.prompt_id, there, body.answer_kind))
 
@@ -388,9 +379,15 @@ def check_content(body: e.AnyBody) -> None:
         case e.PhaseChanged() if body.phase not in PHASES:
             raise ArenaError(f"there is no phase {body.phase}; the phases are 1 to {PHASES[-1]}.")
         case e.ModelAdded():
-            facts = (body.model, body.display_name, body.provider, body.licence, body.link)
-            _check_texts(f"model {body.model!r}", *facts)
-            _check_seen(f"model {body.model!r}", facts)
+            what, facts = (
+                f"model {body.model!r}",
+                (body.model, body.display_name, body.provider, body.licence, body.link),
+            )
+            _check_texts(what, *facts)
+            for letter in "".join(facts):  # one that changes what is around it unseen makes a name look like another's
+                if unicodedata.category(letter) in UNSEEN:
+                    shown = f"a control character (U+{ord(letter):04X}) in what is shown of it"
+                    raise ArenaError(f"{what} has {shown}. Remove it.")
         case e.PromptAdded():
             what = f"prompt {body.prompt_id!r}"
             _check_texts(what, body.prompt_id, body.text, body.subject or "", body.language, *body.tags)
@@ -399,39 +396,12 @@ def check_content(body: e.AnyBody) -> None:
             what = f"response {body.response_id!r}, of {body.model!r} to {body.prompt_id!r},"
             _check_texts(what, body.response_id, body.text)
             _check_id(what, body.response_id)
-            _check_kind(body)
-
-
-def _check_kind(body: e.ResponseAdded) -> None:
-    if body.answer_kind not in set(AnswerKind):
-        raise ArenaError(
-            f"response {body.response_id!r} is of kind {body.answer_kind!r}: {', '.join(AnswerKind)} exist."
-        )
-    if bool(body.file) == (body.answer_kind == AnswerKind.TEXT):
-        needs = "is a text and names a file" if body.file else f"is of kind {body.answer_kind} and names no file"
-        raise ArenaError(f"response {body.response_id!r} {needs}. A text has none, everything else has one.")
-
-
-def _check_votes_exist(matchup_ids: tuple[str, ...], state: ArenaState) -> None:
-    known = {vote.matchup_id for vote in state.votes.find(matchup_ids)}
-    missing = [name for name in matchup_ids if name not in known]
-    if missing:
-        raise ArenaError(f"{len(missing)} of {len(matchup_ids)} matchups have no vote, such as {missing[0]!r}.")
-
-
-def _check_answer(body: e.ResponseEnabled | e.ResponseDisabled | e.ResponseWithdrawn, state: ArenaState) -> None:
-    response_id, catalog = body.response_id, state.catalog
-    if response_id in catalog.withdrawn:
-        raise ArenaError(f"answer {response_id[:40]!r} was withdrawn or erased, and stays so. Import another one.")
-    if response_id not in (catalog.answers if isinstance(body, e.ResponseWithdrawn) else catalog.response_ids.values()):
-        raise ArenaError(f"there is no current answer {response_id[:40]!r} in this arena. Check the id.")
-
-
-def _check_seen(what: str, texts: Iterable[str]) -> None:
-    """Refuse letters that change what is around them without being seen: a name could look like another's."""
-    for letter in "".join(texts):
-        if unicodedata.category(letter) in UNSEEN:
-            raise ArenaError(f"{what} has a control character (U+{ord(letter):04X}) in what is shown of it. Remove it.")
+            name, kind = body.response_id, body.answer_kind
+            if kind not in set(AnswerKind):
+                raise ArenaError(f"response {name!r} is of kind {kind!r}: {', '.join(AnswerKind)} exist.")
+            if bool(body.file) == (kind == AnswerKind.TEXT):
+                needs = "is a text and names a file" if body.file else f"is of kind {kind} and names no file"
+                raise ArenaError(f"response {name!r} {needs}. A text has none, everything else has one.")
 
 
 def _check_id(what: str, name: str) -> None:

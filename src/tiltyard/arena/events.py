@@ -31,7 +31,6 @@ class Choice(enum.StrEnum):
 
     @property
     def outcome(self) -> Outcome:
-        """The same as the outcome of a battle."""
         return _OUTCOMES[self]
 
 
@@ -42,7 +41,6 @@ LANES: tuple[Lane, ...] = ("coverage", "contender", "uncertainty", "exploration"
 """The lanes of the policy; `legacy` is the earlier matchmaking, which phase 1 keeps, and `imported` is none of ours.
 
 In a review, `review` is a reviewer's turn and `adjudication` that of whoever decides where reviewers disagree."""
-
 
 Erasable = Literal["prompt", "answer", "model", "reason"]
 """What an operator can erase; comments and what leads to a visitor have ways of their own (`store/forgetting.py`)."""
@@ -331,10 +329,8 @@ AnyBody = (
     | HeadPublished
 )
 
-
 OF_MATCHUPS = frozenset({MatchupServed, Voted, Revealed, Skipped, Expired, Undone})
 """The kinds of events that are about one matchup and caused by its voter."""
-
 
 TEXTS: Final[dict[type[Body], tuple[str, ...]]] = {
     ModelAdded: ("display_name", "provider", "licence", "link", "aliases"),

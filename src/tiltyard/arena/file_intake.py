@@ -28,21 +28,15 @@ _CSS_LETTER = re.compile(r"\\([0-9a-fA-F]{1,6})\s?")
 
 
 class TakenFile(NamedTuple):
-    """A cleaned file: its name in the store, what it is, its size, and the words in it."""
+    """A cleaned file: its name in the store, its size, and the words in it."""
 
     sha256: str
-    media_type: str
     size: int
     words: str
 
 
 class FileIntake:
-    """Cleans the files of an import, each once; those that the arena has already are recognised by their source.
-
-    Parameters:
-        rules: How large files may be.
-        store: The arena's database, opened.
-    """
+    """Cleans the files of an import, each once; those that the arena has already are recognised by their source."""
 
     def __init__(self, rules: MediaRules, store: Store) -> None:
         self._rules = rules
@@ -65,31 +59,40 @@ class FileIntake:
         return sum(self._there.values()) + self.new_bytes
 
     def take(self, folder: Path, response: Response) -> TakenFile:
-        """The file of one answer, cleaned; an error names the answer and the file."""
         path = answer_path(folder, response)
         kind = response.answer_kind
         where = f"the answer of {response.entrant_id!r} to {response.prompt_id!r}: {response.file}"
-        return self.take_bytes(self._read(path, kind, where), kind, where)
+        try:
+            self._check(path.stat().st_size, kind, where)
+            data = path.read_bytes()
+        except OSError as error:
+            raise BankError(f"{where} cannot be read: {error.strerror}. Check the file.") from None
+        return self.take_bytes(data, kind, where)
 
     def take_bytes(self, data: bytes, kind: AnswerKind, where: str) -> TakenFile:
-        """The content of a file, cleaned.
-
-        Parameters:
-            data: The content.
-            kind: What it is declared to be.
-            where: Whose it is, for errors.
-        """
+        """The content of a file, cleaned."""
         self._check(len(data), kind, where)
         source = hashlib.sha256(data).hexdigest()
         known = self._sources.get(source)
         if known is not None and known.kind == kind:
-            return TakenFile(known.sha256, known.media_type, known.size, "")
+            return TakenFile(known.sha256, known.size, "")
         try:
             made = clean(kind, data)
         except BankError as error:
             raise BankError(f"{where} {error}") from None
         self._check(len(made.content), kind, f"{where} (cleaned)")
-        return self._keep(made.content, made.media_type, source, where, words_of(made.words))
+        name = hashlib.sha256(made.content).hexdigest()
+        if name not in self._there and name not in self._new:
+            self._new[name] = (made.media_type, source)
+            self.new_bytes += len(made.content)
+            most = self._rules.most_bytes("total")
+            if self.total > most:
+                raise BankError(
+                    f"{where} would bring the arena's files to {self.total / 1e6:,.1f} MB of {most / 1e6:,.0f}. Import "
+                    "less, or raise the policy's media.total."
+                )
+            write_bytes(Path(self._folder.name) / name, made.content)
+        return TakenFile(name, len(made.content), words_of(made.words))
 
     def load(self, names: Iterable[str]) -> list[CleanFile]:
         """The new files among these."""
@@ -104,15 +107,7 @@ class FileIntake:
         ]
 
     def close(self) -> None:
-        """Delete the temporary folder."""
         self._folder.cleanup()
-
-    def _read(self, path: Path, kind: AnswerKind, where: str) -> bytes:
-        try:
-            self._check(path.stat().st_size, kind, where)
-            return path.read_bytes()
-        except OSError as error:
-            raise BankError(f"{where} cannot be read: {error.strerror}. Check the file.") from None
 
     def _check(self, size: int, kind: AnswerKind, where: str) -> None:
         most = self._rules.most_bytes(kind)
@@ -121,20 +116,6 @@ class FileIntake:
                 f"{where} has {size / 1e6:,.1f} MB, and {kind} answers may have {most / 1e6:,.1f}. Make it smaller, or "
                 f"raise the policy's media.{kind}."
             )
-
-    def _keep(self, content: bytes, media_type: str, source: str, where: str, words: str) -> TakenFile:
-        name = hashlib.sha256(content).hexdigest()
-        if name not in self._there and name not in self._new:
-            self._new[name] = (media_type, source)
-            self.new_bytes += len(content)
-            most = self._rules.most_bytes("total")
-            if self.total > most:
-                raise BankError(
-                    f"{where} would bring the arena's files to {self.total / 1e6:,.1f} MB of {most / 1e6:,.0f}. Import "
-                    "less, or raise the policy's media.total."
-                )
-            write_bytes(Path(self._folder.name) / name, content)
-        return TakenFile(name, media_type, len(content), words)
 
 
 def words_of(markup: str) -> str:

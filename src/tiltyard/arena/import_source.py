@@ -58,12 +58,7 @@ class ImportFolder(msgspec.Struct, frozen=True):
 
 @contextmanager
 def opened_source(path: Path, most_bytes: int) -> Iterator[ImportFolder]:
-    """The parts of a folder or of a zip file, while it is open.
-
-    Parameters:
-        path: The folder, or the zip file.
-        most_bytes: How much a zip file may hold, unpacked.
-    """
+    """The parts of a folder or of a zip file, while it is open."""
     if path.is_dir():
         yield _parts(path, path.name)
         return
@@ -79,7 +74,10 @@ def unzip(path: Path, folder: Path, most_bytes: int) -> None:
     """Unpack a zip file: plain files only, none outside the folder, none twice, and not more than so many bytes."""
     try:
         with zipfile.ZipFile(path) as archive:
-            entries = [entry for entry in archive.infolist() if not entry.is_dir() and not _left_out(entry.filename)]
+            entries = [entry for entry in archive.infolist() if not entry.is_dir()]
+            entries = [
+                entry for entry in entries if not set(PurePosixPath(entry.filename).parts).intersection(LEFT_OUT)
+            ]
             _check_entries(entries, path.name, most_bytes)
             left = most_bytes
             for entry in entries:
@@ -94,10 +92,6 @@ def unzip(path: Path, folder: Path, most_bytes: int) -> None:
         raise BankError(f"{path.name}: not a zip file that can be read ({error}). Pack it again.") from None
     except OSError as error:
         raise BankError(f"{path.name}: cannot be unpacked: {error.strerror or error}. Check the file.") from None
-
-
-def _left_out(name: str) -> bool:
-    return any(part in LEFT_OUT for part in PurePosixPath(name).parts)
 
 
 def _check_entries(entries: list[zipfile.ZipInfo], name: str, most_bytes: int) -> None:
@@ -171,7 +165,13 @@ def read_answers(folder: Path, model: str) -> dict[str, Response]:
     if responses_path(folder, model).exists() or not (folder / model).is_dir():
         return read_responses(folder, model)
     result: dict[str, Response] = {}
-    for path in _answers_in(folder / model, folder):
+    paths = _seen(folder / model)
+    for path in (folder / model, *paths):  # links may lead elsewhere
+        if not path.resolve().is_relative_to(folder.resolve()):
+            raise BankError(f"{path}: is a link that leads out of {folder}. Put the file itself there.")
+        if path != folder / model and not path.is_file():
+            raise BankError(f"{path}: is not a file, and a model's folder holds nothing else. Take it out.")
+    for path in paths:
         name = unicodedata.normalize("NFC", path.stem)  # some systems write accents apart
         if name in result:
             raise BankError(f"{path}: there are two answers to {name!r} in this folder. Keep one.")
@@ -182,9 +182,7 @@ def read_answers(folder: Path, model: str) -> dict[str, Response]:
 def code_of(text: str, kind: AnswerKind) -> bytes | None:
     """The drawing, page or build that a text answer holds: its longest block of code of that kind; None without one.
 
-    Parameters:
-        text: What a model wrote.
-        kind: One of `CODE`.
+    `kind` is one of `CODE`.
     """
     answer = _THOUGHTS.sub("", text)
     result = [block[2] for block in _FENCED.finditer(answer)]
@@ -193,17 +191,6 @@ def code_of(text: str, kind: AnswerKind) -> bytes | None:
         result.append(answer[begun.start() : end + len(closing)])
     fitting = [code.strip().encode() for code in result if format_of(code.strip().encode()) == CODE[kind]]
     return max(fitting, key=len, default=None)
-
-
-def _answers_in(place: Path, folder: Path) -> list[Path]:
-    """The files of a model's folder, which are all in the folder that is imported, also where links lead."""
-    result = _seen(place)
-    for path in (place, *result):
-        if not path.resolve().is_relative_to(folder.resolve()):
-            raise BankError(f"{path}: is a link that leads out of {folder}. Put the file itself there.")
-        if path != place and not path.is_file():
-            raise BankError(f"{path}: is not a file, and a model's folder holds nothing else. Take it out.")
-    return result
 
 
 def _seen(place: Path) -> list[Path]:

@@ -11,7 +11,6 @@ import secrets
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +25,7 @@ from tiltyard.arena.import_source import PREFIX, SUFFIX, code_of, models_in, rea
 from tiltyard.arena.integrity import LISTED, AnswerFlag, flag_answers, naming_lines
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store.files import CleanFile
-from tiltyard.arena.store.reading import prompt_texts as all_prompt_texts
-from tiltyard.arena.store.reading import texts_of_answers
+from tiltyard.arena.store.reading import prompt_texts, texts_of_answers
 from tiltyard.bank import AnswerKind, Response
 from tiltyard.bank.prompts import read_text_prompts
 from tiltyard.bank.responses import for_people, require_text
@@ -81,51 +79,55 @@ def read_cards(path: Path) -> dict[str, ModelCard]:
     return {card.model: card for card in cards}
 
 
-@dataclass(slots=True)
 class Import:
     """The events of an import, in an order in which each may rely on those before it, and a summary."""
 
-    bodies: list[e.AnyBody] = field(default_factory=list)
-    models: int = 0
-    prompts: int = 0
-    answers: int = 0
-    unchanged: int = 0
-    empty: int = 0
-    erased: int = 0
-    unusable: list[str] = field(default_factory=list)
-    """Text answers without code that can be shown, and why."""
-    strangers: Counter[str] = field(default_factory=Counter)
-    """How many answers are left out because nobody says what was asked, by prompt."""
-    reserved: int = 0
-    telling: list[AnswerFlag] = field(default_factory=list)
-    """New answers that name their authors, or may; the flag of each comes before the answer, so it is never served."""
-    intake: FileIntake | None = None
-    files: dict[str, int] = field(default_factory=dict)
-    """The sizes of the files that new answers name, by hash."""
-    kinds: dict[str, str] = field(default_factory=dict)
-    """The kind of the answers to each prompt."""
-    words: dict[str, str] = field(default_factory=dict)
-    """What new pages and drawings say, by response id."""
+    def __init__(
+        self,
+        catalog: Catalog,
+        prompt_texts: Mapping[str, str],
+        answer_texts: Mapping[str, str],
+        intake: FileIntake,
+        code: AnswerKind | None,
+    ) -> None:
+        self._catalog = catalog
+        self._prompt_texts = prompt_texts
+        self._answer_texts = answer_texts
+        self._intake = intake
+        self._code = code
+        self._known = set(prompt_texts)
+        self._kinds: dict[str, str] = {}
+        """The kind of the answers to each prompt."""
+        self._words: dict[str, str] = {}
+        """What new pages and drawings say, by response id."""
+        self.bodies: list[e.AnyBody] = []
+        self.models = self.prompts = self.answers = self.unchanged = self.empty = self.erased = self.reserved = 0
+        self.unusable: list[str] = []
+        """Text answers without code that can be shown, and why."""
+        self.strangers: Counter[str] = Counter()
+        """How many answers are left out because nobody says what was asked, by prompt."""
+        self.telling: list[AnswerFlag] = []
+        """New answers that name their authors, or may; the flag of each comes before the answer: it is never served."""
+        self.files: dict[str, int] = {}
+        """The sizes of the files that new answers name, by hash."""
 
     def close(self) -> None:
         """Delete the cleaned files that were kept for it."""
-        if self.intake is not None:
-            self.intake.close()
+        self._intake.close()
 
     def lines(self) -> list[str]:
-        """A summary for people."""
         lines = [
             f"{self.models} models, {self.prompts} prompts and {self.answers} answers are new or changed; "
             f"{self.unchanged} unchanged"
         ]
         if self.reserved:
             lines.append(f"{self.reserved} prompts are kept for later: `arena prompts rotate` begins to serve them")
-        if self.files and self.intake is not None:
+        if self.files:
             of_kind = Counter(body.answer_kind for body in self.bodies if isinstance(body, e.ResponseAdded))
             parts = ", ".join(f"{n:,} {kind}" for kind, n in of_kind.items() if kind != AnswerKind.TEXT)
             lines.append(
                 f"{parts}: cleaned, {sum(self.files.values()) / 1e6:,.1f} MB; the arena's files have "
-                f"{self.intake.total / 1e6:,.1f} MB with them"
+                f"{self._intake.total / 1e6:,.1f} MB with them"
             )
         if self.empty:
             lines.append(f"{self.empty} empty answers left out: there is nothing to show")
@@ -143,43 +145,221 @@ class Import:
             )
         return [*lines, *naming_lines(self.telling, self.answers)]
 
+    def add_prompts(self, bank: Path, *, reserve: bool) -> None:
+        """Prompts that are new, or whose text, subject or tags have changed."""
+        catalog = self._catalog
+        for prompt in read_text_prompts(bank, "an arena"):
+            self._known.add(prompt.prompt_id)
+            if not prompt.text.strip():
+                raise BankError(f"{bank}: prompt {prompt.prompt_id!r} is empty. Write it, or remove it.")
+            if prompt.prompt_id in catalog.erased_prompts:
+                self.erased += 1
+                continue
+            number = catalog.prompt(prompt.prompt_id) if catalog.has_prompt(prompt.prompt_id) else None
+            added = e.PromptAdded(
+                prompt_id=prompt.prompt_id,
+                text=prompt.text,
+                subject=prompt.subject,
+                tags=prompt.tags,
+                language=prompt.language,
+            )
+            if number is not None:
+                text = self._prompt_texts.get(prompt.prompt_id) or ""
+                if msgspec.structs.replace(catalog.prompts[number], text=text) == added:
+                    self.unchanged += 1
+                    continue
+            self.prompts += 1
+            self.bodies.append(added)
+            if reserve if number is None else catalog.prompt_reserved[number]:
+                self.reserved += 1
+                self.bodies.append(e.PromptReserved(prompt_id=prompt.prompt_id))
+            elif number is not None and not catalog.prompt_enabled[number]:
+                self.bodies.append(e.PromptDisabled(prompt_id=prompt.prompt_id))  # new metadata does not re-enable it
 
-def plan_import(
-    catalog: Catalog,
-    prompt_texts: Mapping[str, str],
-    answer_texts: Mapping[str, str],
+    def add_model(self, name: str, card: ModelCard | None, *, has_answers: bool) -> None:
+        """A model that is new or has changed metadata. A model card alone does not add a model."""
+        catalog = self._catalog
+        there = catalog.has_model(name)
+        if card is None and there:
+            self.unchanged += 1
+            return
+        facts = msgspec.structs.asdict(card or ModelCard(model=name))
+        added = e.ModelAdded(**facts | {"display_name": facts["display_name"] or name})
+        if there and catalog.models[catalog.model(name)] == added:
+            self.unchanged += 1
+            return
+        if not there and not has_answers:
+            raise OptionError(f"the models file describes {name!r}, which has no answers here. Import its answers too.")
+        self.models += 1
+        self.bodies.append(added)
+        if there and not catalog.model_enabled[catalog.model(name)]:
+            self.bodies.append(e.ModelDisabled(model=name))  # new metadata does not re-enable a model
+
+    def add_answers(self, name: str, folder: Path) -> None:
+        """Answers of a model that are new or have changed."""
+        catalog = self._catalog
+        for prompt_id, response in read_answers(folder, name).items():
+            if response.answer_kind is AnswerKind.TEXT:
+                response = for_people(response)
+                require_text(response, "an arena")
+            present = self._present(name, prompt_id)
+            if prompt_id in catalog.erased_prompts or (
+                present in catalog.withdrawn and present not in self._answer_texts
+            ):
+                self.erased += 1
+            elif prompt_id not in self._known:
+                self.strangers[prompt_id] += 1
+            elif response.file:
+                if response.transcript or len(response.images or ()) > (response.kind is AnswerKind.IMAGE):
+                    raise BankError(f"the answer of {name!r} to {prompt_id!r} is more than a file. Split it.")
+                self._check_kind(response)
+                self._add_file(response, self._intake.take(folder, response))
+            elif not response.response_text.strip():
+                self.empty += 1
+            elif self._code is not None:
+                self._add_code(response, self._code)
+            else:
+                self._check_kind(response)
+                if self._answer_texts.get(present) == response.response_text:
+                    self.unchanged += 1
+                else:
+                    self._add_answer(response)
+
+    def _add_code(self, response: Response, kind: AnswerKind) -> None:
+        """The drawing, page or build that a text answer holds. One that cannot be shown is named, and stops nothing."""
+        where = f"the answer of {response.entrant_id!r} to {response.prompt_id!r}"
+        data = code_of(response.response_text, kind)
+        try:
+            if data is None:
+                raise BankError(f"{where} holds no {kind}")
+            taken = self._intake.take_bytes(data, kind, where)
+        except BankError as error:
+            self.unusable.append(str(error))
+            return
+        made = msgspec.structs.replace(response, kind=kind, response_text="")
+        self._check_kind(made)
+        self._add_file(made, taken)
+
+    def _add_file(self, response: Response, taken: TakenFile) -> None:
+        present = self._present(response.entrant_id, response.prompt_id)
+        there, text = self._intake.answers.get(present), self._answer_texts.get(present)
+        if there is not None and there.sha256 == taken.sha256 and text == response.response_text:
+            self.unchanged += 1
+            return
+        added = self._add_answer(response, taken.sha256)
+        self.files[taken.sha256] = taken.size
+        self._words[added.response_id] = taken.words
+
+    def _add_answer(self, response: Response, file: str = "") -> e.ResponseAdded:
+        """A new answer. Its id is random: a fingerprint would tell who wrote a known text."""
+        added = e.ResponseAdded(
+            response_id=secrets.token_urlsafe(18),
+            model=response.entrant_id,
+            prompt_id=response.prompt_id,
+            text=response.response_text,
+            answer_kind=response.answer_kind.value,
+            file=file,
+        )
+        self.answers += 1
+        self.bodies.append(added)
+        return added
+
+    def _check_kind(self, response: Response) -> None:
+        """Refuse an answer that differs in kind from the others to its prompt: both sides must look alike."""
+        name, kind = response.prompt_id, response.answer_kind.value
+        before = self._kinds.setdefault(name, self._catalog.kind_there(name) or kind)
+        if before != kind:
+            raise BankError(f"the answer of {response.entrant_id!r}: {kinds_differ(name, before, kind)}")
+
+    def _present(self, model: str, prompt_id: str) -> str:
+        """The id of the model's answer to the prompt; empty if it has none."""
+        catalog = self._catalog
+        if not (catalog.has_model(model) and catalog.has_prompt(prompt_id)):
+            return ""
+        return catalog.response_ids.get((catalog.model(model), catalog.prompt(prompt_id)), "")
+
+    def flag_answers(self) -> None:
+        """Put a flag before each new answer that names its author, or may."""
+        models = {model.model: model for model in self._catalog.models}
+        models |= {body.model: body for body in self.bodies if isinstance(body, e.ModelAdded)}
+        asked = {body.prompt_id: body.text for body in self.bodies if isinstance(body, e.PromptAdded)}
+        asked = {**self._prompt_texts, **asked}
+        self.telling = flag_answers(
+            (
+                body.response_id,
+                models[body.model],
+                asked[body.prompt_id],
+                f"{body.text}\n{self._words.get(body.response_id, '')}",
+            )
+            for body in self.bodies
+            if isinstance(body, e.ResponseAdded)
+        )
+        flags = {flag.response_id: flag.event for flag in self.telling}
+        before = ((flags.get(getattr(body, "response_id", "")), body) for body in self.bodies)
+        self.bodies = [body for pair in before for body in pair if body is not None]
+
+    def parts(self) -> Iterator[tuple[list[e.AnyBody], list[CleanFile]]]:
+        """The events, a few at a time, with the files that they name."""
+        part: list[e.AnyBody] = []
+        names: list[str] = []
+        size = 0
+        for body in self.bodies:
+            name = body.file if isinstance(body, e.ResponseAdded) else ""
+            more = self.files.get(name, 0)
+            if part and not isinstance(part[-1], e.Flagged) and (len(part) >= AT_ONCE or size + more > BYTES_AT_ONCE):
+                yield part, self._intake.load(names)
+                part, names, size = [], [], 0
+            part.append(body)
+            names.append(name)
+            size += more
+        if part:
+            yield part, self._intake.load(names)
+
+
+def prepare_import(
+    arena: Arena,
     *,
     bank: Path | None = None,
     responses: Path | None = None,
     cards: Path | None = None,
     reserve: bool = False,
-    intake: FileIntake | None = None,
     code: AnswerKind | None = None,
 ) -> Import:
-    """The events that would import these files into an arena with these texts of prompts and answers, by id.
+    """What importing these files would do; `carry_out` does it, and `Import.close` must follow either way.
 
-    With `reserve`, new prompts are kept for later: not served, and their answers hidden. `intake` cleans answers that
-    are files; without it there must be none. `code` is the kind of what text answers hold, if that is to be shown.
+    With `reserve`, new prompts are kept for later: not served, and their answers hidden. `code` is the kind of what
+    text answers hold, if that is to be shown.
     """
     if bank is None and responses is None and cards is None:
         raise OptionError("there is nothing to import. Name prompts, responses or models.")
-    plan = Import(intake=intake)
-    known = set(prompt_texts)
-    if bank is not None:
-        known |= _plan_prompts(plan, catalog, prompt_texts, bank, reserve=reserve)
-    described = {} if cards is None else read_cards(cards)
-    files = {} if responses is None else response_files(responses)
-    spelled = {unicodedata.normalize("NFC", model.model): model.model for model in catalog.models}
-    for name in dict.fromkeys([*files, *described]):
-        if (same := spelled.setdefault(unicodedata.normalize("NFC", name), name)) != name:
-            raise BankError(f"{name!a} and {same!a} are two spellings of one model's name. Use one for both.")
-        _plan_model(plan, catalog, name, described.get(name), given=name in files)
-    for name, folder in files.items():
-        _plan_answers(plan, catalog, answer_texts, name, folder, known, code)
-    for body in plan.bodies:
-        check_content(body)
-    _flag_answers(plan, catalog, prompt_texts)
+    catalog, rules = arena.read(lambda state: (copy.deepcopy(state.catalog), state.policy.media))
+    intake = FileIntake(rules, arena.store)
+    try:
+        plan = Import(catalog, prompt_texts(arena.store), texts_of_answers(arena.store), intake, code)
+        if bank is not None:
+            plan.add_prompts(bank, reserve=reserve)
+        described = {} if cards is None else read_cards(cards)
+        folders = {} if responses is None else response_files(responses)
+        spelled = {unicodedata.normalize("NFC", model.model): model.model for model in catalog.models}
+        for name in dict.fromkeys([*folders, *described]):
+            if (same := spelled.setdefault(unicodedata.normalize("NFC", name), name)) != name:
+                raise BankError(f"{name!a} and {same!a} are two spellings of one model's name. Use one for both.")
+            plan.add_model(name, described.get(name), has_answers=name in folders)
+        for name, folder in folders.items():
+            plan.add_answers(name, folder)
+        for body in plan.bodies:
+            check_content(body)
+        plan.flag_answers()
+    except BaseException:
+        intake.close()
+        raise
     return plan
+
+
+def carry_out(arena: Arena, plan: Import) -> None:
+    """Write what an import found, a part at a time, each with its files."""
+    for bodies, files in plan.parts():
+        arena.append(bodies, files)
 
 
 def response_files(path: Path) -> dict[str, Path]:
@@ -194,255 +374,6 @@ def response_files(path: Path) -> dict[str, Path]:
     return dict.fromkeys(result, path)
 
 
-def _plan_prompts(
-    plan: Import, catalog: Catalog, prompt_texts: Mapping[str, str], bank: Path, *, reserve: bool
-) -> set[str]:
-    """Prompts that are new, or whose text, subject or tags have changed."""
-    prompts = read_text_prompts(bank, "an arena")
-    for prompt in prompts:
-        if not prompt.text.strip():
-            raise BankError(f"{bank}: prompt {prompt.prompt_id!r} is empty. Write it, or remove it.")
-        if prompt.prompt_id in catalog.erased_prompts:
-            plan.erased += 1
-            continue
-        number = catalog.prompt(prompt.prompt_id) if catalog.has_prompt(prompt.prompt_id) else None
-        added = e.PromptAdded(
-            prompt_id=prompt.prompt_id,
-            text=prompt.text,
-            subject=prompt.subject,
-            tags=prompt.tags,
-            language=prompt.language,
-        )
-        if number is not None:
-            kept = catalog.prompts[number]
-            if msgspec.structs.replace(kept, text=prompt_texts.get(prompt.prompt_id) or "") == added:
-                plan.unchanged += 1
-                continue
-        plan.prompts += 1
-        plan.bodies.append(added)
-        if reserve if number is None else catalog.prompt_reserved[number]:
-            plan.reserved += 1
-            plan.bodies.append(e.PromptReserved(prompt_id=prompt.prompt_id))
-        elif number is not None and not catalog.prompt_enabled[number]:
-            plan.bodies.append(e.PromptDisabled(prompt_id=prompt.prompt_id))  # new metadata does not re-enable it
-    return {prompt.prompt_id for prompt in prompts}
-
-
-def _plan_model(plan: Import, catalog: Catalog, name: str, card: ModelCard | None, *, given: bool) -> None:
-    """A model that is new or has changed metadata. A model card alone does not add a model."""
-    there = catalog.has_model(name)
-    if card is None and there:
-        plan.unchanged += 1
-        return
-    card = card or ModelCard(model=name)
-    added = e.ModelAdded(
-        model=name,
-        display_name=card.display_name or name,
-        provider=card.provider,
-        licence=card.licence,
-        link=card.link,
-        price=card.price,
-        speed=card.speed,
-        aliases=card.aliases,
-    )
-    if there and catalog.models[catalog.model(name)] == added:
-        plan.unchanged += 1
-        return
-    if not there and not given:
-        raise OptionError(f"the models file describes {name!r}, which has no answers here. Import its answers too.")
-    plan.models += 1
-    plan.bodies.append(added)
-    if there and not catalog.model_enabled[catalog.model(name)]:
-        plan.bodies.append(e.ModelDisabled(model=name))  # new metadata does not re-enable a model
-
-
-def _plan_answers(
-    plan: Import,
-    catalog: Catalog,
-    texts: Mapping[str, str],
-    name: str,
-    folder: Path,
-    known: set[str],
-    code: AnswerKind | None,
-) -> None:
-    """Answers that are new or have changed. Their ids are random: a fingerprint would tell who wrote a known text."""
-    for prompt_id, response in read_answers(folder, name).items():
-        if response.answer_kind is AnswerKind.TEXT:
-            response = for_people(response)
-            require_text(response, "an arena")
-        present = _present(catalog, name, prompt_id)
-        if prompt_id in catalog.erased_prompts or (present in catalog.withdrawn and present not in texts):
-            plan.erased += 1
-        elif prompt_id not in known:
-            plan.strangers[prompt_id] += 1
-        elif response.file:
-            _plan_file(plan, catalog, texts, response, folder)
-        elif not response.response_text.strip():
-            plan.empty += 1
-        elif code is not None:
-            _plan_code(plan, catalog, texts, response, code)
-        elif texts.get(present) == response.response_text:
-            _same_kind(plan, catalog, response)
-            plan.unchanged += 1
-        else:
-            _same_kind(plan, catalog, response)
-            plan.answers += 1
-            plan.bodies.append(
-                e.ResponseAdded(
-                    response_id=secrets.token_urlsafe(18),
-                    model=name,
-                    prompt_id=prompt_id,
-                    text=response.response_text,
-                )
-            )
-
-
-def _plan_file(plan: Import, catalog: Catalog, texts: Mapping[str, str], response: Response, folder: Path) -> None:
-    """An answer that is a file, cleaned."""
-    if plan.intake is None or response.transcript or len(response.images or ()) > (response.kind is AnswerKind.IMAGE):
-        raise BankError(
-            f"the answer of {response.entrant_id!r} to {response.prompt_id!r} is more than a file. Split it."
-        )
-    _same_kind(plan, catalog, response)
-    _add_file(plan, catalog, texts, response, plan.intake.take(folder, response))
-
-
-def _plan_code(plan: Import, catalog: Catalog, texts: Mapping[str, str], response: Response, kind: AnswerKind) -> None:
-    """The drawing, page or build that a text answer holds. One that cannot be shown is named, and stops nothing."""
-    assert plan.intake is not None
-    where = f"the answer of {response.entrant_id!r} to {response.prompt_id!r}"
-    made = msgspec.structs.replace(response, kind=kind, response_text="")
-    data = code_of(response.response_text, kind)
-    try:
-        if data is None:
-            raise BankError(f"{where} holds no {kind}")
-        taken = plan.intake.take_bytes(data, kind, where)
-    except BankError as error:
-        plan.unusable.append(str(error))
-        return
-    _same_kind(plan, catalog, made)
-    _add_file(plan, catalog, texts, made, taken)
-
-
-def _add_file(plan: Import, catalog: Catalog, texts: Mapping[str, str], response: Response, taken: TakenFile) -> None:
-    assert plan.intake is not None
-    present = _present(catalog, response.entrant_id, response.prompt_id)
-    there = plan.intake.answers.get(present)
-    if there is not None and there.sha256 == taken.sha256 and texts.get(present) == response.response_text:
-        plan.unchanged += 1
-        return
-    added = e.ResponseAdded(
-        response_id=secrets.token_urlsafe(18),
-        model=response.entrant_id,
-        prompt_id=response.prompt_id,
-        text=response.response_text,
-        answer_kind=response.answer_kind.value,
-        file=taken.sha256,
-    )
-    plan.answers += 1
-    plan.bodies.append(added)
-    plan.files[taken.sha256] = taken.size
-    plan.words[added.response_id] = taken.words
-
-
-def _same_kind(plan: Import, catalog: Catalog, response: Response) -> None:
-    """Refuse an answer that differs in kind from the others to its prompt: both sides must look alike."""
-    name, kind = response.prompt_id, response.answer_kind.value
-    before = plan.kinds.setdefault(name, catalog.kind_there(name) or kind)
-    if before != kind:
-        raise BankError(f"the answer of {response.entrant_id!r}: {kinds_differ(name, before, kind)}")
-
-
-def _flag_answers(plan: Import, catalog: Catalog, prompt_texts: Mapping[str, str]) -> None:
-    """Put a flag before each new answer that names its author, or may."""
-    models = {model.model: model for model in catalog.models}
-    models |= {body.model: body for body in plan.bodies if isinstance(body, e.ModelAdded)}
-    asked = {**prompt_texts, **{body.prompt_id: body.text for body in plan.bodies if isinstance(body, e.PromptAdded)}}
-    plan.telling = flag_answers(
-        (
-            body.response_id,
-            models[body.model],
-            asked[body.prompt_id],
-            f"{body.text}\n{plan.words.get(body.response_id, '')}",
-        )
-        for body in plan.bodies
-        if isinstance(body, e.ResponseAdded)
-    )
-    flags = {flag.response_id: flag.event for flag in plan.telling}
-    before = ((flags.get(getattr(body, "response_id", "")), body) for body in plan.bodies)
-    plan.bodies = [body for pair in before for body in pair if body is not None]
-
-
-def _present(catalog: Catalog, model: str, prompt_id: str) -> str:
-    """The id of the model's answer to the prompt; empty if it has none."""
-    if not (catalog.has_model(model) and catalog.has_prompt(prompt_id)):
-        return ""
-    return catalog.response_ids.get((catalog.model(model), catalog.prompt(prompt_id)), "")
-
-
 def in_parts(bodies: list[Any]) -> list[list[Any]]:
-    """The events of an import, a few at a time."""
+    """Events, a few at a time."""
     return [bodies[start : start + AT_ONCE] for start in range(0, len(bodies), AT_ONCE)]
-
-
-def prepare_import(
-    arena: Arena,
-    *,
-    bank: Path | None = None,
-    responses: Path | None = None,
-    cards: Path | None = None,
-    reserve: bool = False,
-    code: AnswerKind | None = None,
-) -> Import:
-    """What importing these files would do; `carry_out` does it, and `Import.close` must follow either way.
-
-    Parameters:
-        arena: Where to.
-        bank: A prompt bank.
-        responses: A folder of answers.
-        cards: A list of models.
-        reserve: Keep new prompts for later.
-        code: Text answers hold the code of a drawing, a page or a build, which is to be shown.
-    """
-    catalog, rules = arena.read(lambda state: (copy.deepcopy(state.catalog), state.policy.media))
-    intake = FileIntake(rules, arena.store)
-    try:
-        plan = plan_import(
-            *(catalog, all_prompt_texts(arena.store), texts_of_answers(arena.store)),
-            bank=bank,
-            responses=responses,
-            cards=cards,
-            reserve=reserve,
-            intake=intake,
-            code=code,
-        )
-    except BaseException:
-        intake.close()
-        raise
-    return plan
-
-
-def carry_out(arena: Arena, plan: Import) -> None:
-    """Write what an import found, a part at a time, each with its files."""
-    for bodies, files in parts_of(plan):
-        arena.append(bodies, files)
-
-
-def parts_of(plan: Import) -> Iterator[tuple[list[e.AnyBody], list[CleanFile]]]:
-    """The events of an import, a few at a time, with the files that they name."""
-    part: list[e.AnyBody] = []
-    size = 0
-    for body in plan.bodies:
-        more = plan.files.get(body.file, 0) if isinstance(body, e.ResponseAdded) else 0
-        if part and not isinstance(part[-1], e.Flagged) and (len(part) >= AT_ONCE or size + more > BYTES_AT_ONCE):
-            yield part, _files(plan, part)
-            part, size = [], 0
-        part.append(body)
-        size += more
-    if part:
-        yield part, _files(plan, part)
-
-
-def _files(plan: Import, part: list[e.AnyBody]) -> list[CleanFile]:
-    names = [body.file for body in part if isinstance(body, e.ResponseAdded)]
-    return [] if plan.intake is None else plan.intake.load(names)

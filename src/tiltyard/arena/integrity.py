@@ -19,7 +19,6 @@ from tiltyard.arena.policy import FlagRules, Limits
 from tiltyard.arena.units import DAY, HOUR, MINUTE, SECOND
 from tiltyard.arena.votes import VoteTable
 from tiltyard.arena.weights import ContestedModel
-from tiltyard.validity.limits import RateDecision, client_address, limit_key, rate_limit, trusted_networks
 from tiltyard.validity.voters import (
     LEAST_VOTES,
     Anomaly,
@@ -35,27 +34,6 @@ from tiltyard.validity.voters import (
     share_flag,
     surprises,
 )
-
-__all__ = (
-    "ActLimit",
-    "AnswerFlag",
-    "ExclusionProposal",
-    "VoterFlag",
-    "accepted",
-    "client_address",
-    "events_of",
-    "flag_answers",
-    "flag_voters",
-    "limit_key",
-    "limits_of",
-    "naming_lines",
-    "propose_exclusions",
-    "propose_unblinded",
-    "rate_limit",
-    "trusted_networks",
-    "voter_anomalies",
-)
-
 
 Act = Literal["vote", "matchup", "session", "undo", "skip", "report"]
 """The visitor actions that are limited."""
@@ -76,10 +54,6 @@ class ActLimit(msgspec.Struct, frozen=True):
     limit: int
     window: int
     growth: int = 0
-
-    def decide(self, times: Sequence[int], now: int) -> RateDecision:
-        """Whether one more is allowed, given the sorted times of earlier ones."""
-        return rate_limit(times, now, limit=self.limit, window=self.window)
 
 
 @lru_cache(maxsize=8)
@@ -135,7 +109,6 @@ class AnswerFlag(msgspec.Struct, frozen=True):
 
     @property
     def event(self) -> Flagged:
-        """The flag as an event."""
         flag = SELF_NAMING if self.held else MAY_NAME
         return Flagged(subject="response", subject_id=self.response_id, flag=flag, detail=self.phrase)
 
@@ -158,7 +131,7 @@ def flag_voters(
     expected = expected_scores(rating[votes.model_a], rating[votes.model_b])
     flags: list[VoterFlag] = []
     anomalies = voter_anomalies(votes)
-    session_rules = _session_rules(rules)
+    session_rules = SessionRules(**{name: getattr(rules, name) for name in SessionRules.__struct_fields__})
     for voter, rows in _rows_by_voter(votes):
         name = votes.voters[voter]
         if len(rows) >= fewest_votes(session_rules):
@@ -172,15 +145,12 @@ def flag_voters(
             )
             result = session_flags(session, session_rules)
             flags += [VoterFlag(name, flag.flag, flag.detail, sure=True) for flag in result]
-        flags += _anomaly_flags(name, anomalies.get(voter), rules)
+        anomaly = anomalies.get(voter)
+        if anomaly is not None and anomaly.corrected <= rules.anomaly_alpha:
+            detail = f"{anomaly.votes} votes rarer than others' on the same pairs, p = {anomaly.corrected:.2g}"
+            sure = anomaly.corrected <= SURE * rules.anomaly_alpha
+            flags.append(VoterFlag(name, "anomaly", detail, sure=sure))
     return flags + [flag for voter, counts in (acts or {}).items() for flag in _flags_of_acts(voter, counts, rules)]
-
-
-def _anomaly_flags(name: str, anomaly: Anomaly | None, rules: FlagRules) -> list[VoterFlag]:
-    if anomaly is None or anomaly.corrected > rules.anomaly_alpha:
-        return []
-    detail = f"{anomaly.votes} votes rarer than others' on the same pairs, p = {anomaly.corrected:.2g}"
-    return [VoterFlag(name, "anomaly", detail, sure=anomaly.corrected <= SURE * rules.anomaly_alpha)]
 
 
 def _flags_of_acts(voter: str, acts: SessionActs, rules: FlagRules) -> Iterator[VoterFlag]:
@@ -205,20 +175,6 @@ def _rows_by_voter(votes: VoteTable) -> Iterable[tuple[int, NDArray[np.intp]]]:
     cuts = np.flatnonzero(np.diff(votes.voter[order])) + 1
     pieces = np.split(order, cuts) if len(order) else []
     return [(int(votes.voter[rows[0]]), rows) for rows in pieces]
-
-
-def _session_rules(rules: FlagRules) -> SessionRules:
-    return SessionRules(
-        fast_votes=rules.fast_votes,
-        fast_seconds=rules.fast_seconds,
-        fast_share=rules.fast_share,
-        one_sided_votes=rules.one_sided_votes,
-        one_sided_share=rules.one_sided_share,
-        upset_votes=rules.upset_votes,
-        upset_share=rules.upset_share,
-        both_bad_votes=rules.both_bad_votes,
-        both_bad_share=rules.both_bad_share,
-    )
 
 
 def flag_answers(answers: Iterable[tuple[str, ModelAdded, str, str]]) -> list[AnswerFlag]:

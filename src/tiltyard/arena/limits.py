@@ -101,7 +101,6 @@ class Limiter:
         self.usage.note(connection, [quota for voter in voters for quota in session_quotas(limits, "skip", voter)], now)
 
     def enter(self, connection: Connection, command: EnterVoter, now: int) -> None:
-        """Find or create a voter's key."""
         if not command.invitation:
             command.answer(enter_voter(connection, command.cookie_hash, now))
             return
@@ -126,7 +125,6 @@ def _invitation(command: Command[object]) -> str:
 
 
 def _span(seconds: int) -> str:
-    """A time as people say it."""
     for unit, length in (("day", 86_400), ("hour", 3_600), ("minute", 60)):
         if seconds >= 2 * length or seconds == length:
             return f"{seconds / length:.2g} {unit}s" if seconds != length else f"one {unit}"

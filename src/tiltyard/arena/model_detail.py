@@ -47,12 +47,10 @@ class Record(msgspec.Struct, frozen=True):
 
     @property
     def decisive(self) -> int:
-        """Decisive votes."""
         return self.wins + self.losses
 
     @property
     def votes(self) -> int:
-        """All counted votes."""
         return self.decisive + self.ties + self.both_bad
 
     @property
@@ -167,7 +165,6 @@ class Leaning(msgspec.Struct, frozen=True):
 
     @property
     def is_strength(self) -> bool:
-        """Whether it does better there."""
         return self.difference > 0.0
 
 
@@ -180,45 +177,29 @@ class Leanings(msgspec.Struct, frozen=True):
 
 
 def leanings(state: ArenaState, model: int) -> Leanings:
-    """A model's strengths and weaknesses by category, on single prompts in use, and against single opponents.
-
-    Parameters:
-        state: The arena.
-        model: The model's number.
-    """
+    """A model's strengths and weaknesses by category, on single prompts in use, and against single opponents."""
     catalog = state.catalog
     members: dict[str, list[int]] = {}
-    for prompt, card in enumerate(catalog.prompts):
-        for name in dict.fromkeys(filter(None, (card.subject, *card.tags))):
+    for prompt, asked in enumerate(catalog.prompts):
+        for name in dict.fromkeys(filter(None, (asked.subject, *asked.tags))):
             members.setdefault(name, []).append(prompt)
-    by_prompt = _tallies_by_prompt(state, model)
-    on = {card.prompt_id: by_prompt[i] for i, card in enumerate(catalog.prompts) if catalog.prompt_enabled[i]}
+    # For each prompt, and each opponent on the board: decisive votes, those won, those expected, and ΣE(1 − E).
+    expected, information = (values[model] for values in expected_by_prompt(state))
+    decisive = state.tallies.decisive_on.view[model]
+    by_prompt = np.stack([decisive, decisive_wins_on(state)[model], expected, information], axis=1)
+    wins, rating = state.tallies.wins.view, state.ratings.rating
+    by_opponent = {}
+    for rival, card in enumerate(catalog.models):
+        if rival != model and catalog.model_enabled[rival]:
+            n = int(wins[model, rival] + wins[rival, model])
+            chance = float(expected_scores(rating[model], rating[rival]))
+            by_opponent[card.model] = np.array([n, wins[model, rival], n * chance, n * chance * (1.0 - chance)])
+    on = {asked.prompt_id: by_prompt[i] for i, asked in enumerate(catalog.prompts) if catalog.prompt_enabled[i]}
     return Leanings(
         _beyond_chance({name: by_prompt[inside].sum(axis=0) for name, inside in members.items()}),
         _beyond_chance(on),
-        _beyond_chance(_tallies_by_opponent(state, model)),
+        _beyond_chance(by_opponent),
     )
-
-
-def _tallies_by_prompt(state: ArenaState, model: int) -> Floats:
-    """For each prompt decisive votes, those won, those that ratings expect, and ΣE(1 − E)."""
-    expected, information = (values[model] for values in expected_by_prompt(state))
-    decisive = state.tallies.decisive_on.view[model]
-    return np.stack([decisive, decisive_wins_on(state)[model], expected, information], axis=1)
-
-
-def _tallies_by_opponent(state: ArenaState, model: int) -> dict[str, Floats]:
-    """The same for each opponent on the board."""
-    wins, rating = state.tallies.wins.view, state.ratings.rating
-    result = {}
-    for rival, card in enumerate(state.catalog.models):
-        if rival != model and state.catalog.model_enabled[rival]:
-            n, chance = (
-                int(wins[model, rival] + wins[rival, model]),
-                float(expected_scores(rating[model], rating[rival])),
-            )
-            result[card.model] = np.array([n, wins[model, rival], n * chance, n * chance * (1.0 - chance)])
-    return result
 
 
 def _beyond_chance(tallies: Mapping[str, Floats]) -> tuple[Leaning, ...]:
@@ -234,12 +215,7 @@ def _beyond_chance(tallies: Mapping[str, Floats]) -> tuple[Leaning, ...]:
 
 
 def results_by_prompt_and_opponent(votes: VoteTable, model: int) -> Ints:
-    """Counted votes on a model by prompt, opponent and result: won, lost, tied, both bad.
-
-    Parameters:
-        votes: The counted votes.
-        model: The model's number.
-    """
+    """Counted votes on a model by prompt, opponent and result: won, lost, tied, both bad."""
     shape = (len(votes.prompts), len(votes.models), 4)
     found = np.zeros(shape[0] * shape[1] * shape[2], dtype=np.int64)
     turned = np.array([Outcome.B.code, Outcome.A.code, Outcome.TIE.code, Outcome.BOTH_BAD.code], dtype=np.int64)
@@ -314,17 +290,12 @@ class RecentForm(msgspec.Struct, frozen=True):
 def recent_form(votes: Sequence[CastVote], model: int, last: int = RECENT) -> RecentForm:
     """The form of a model over its last votes, given votes in the order of the log."""
     own = [vote for vote in votes if model in (vote.a, vote.b) and vote.standing is VoteStanding.COUNTED][-last:]
-    letters = "".join(_letter(vote, model) for vote in own)
+    letters = ""
+    for vote in own:
+        won = "W" if (vote.choice is Choice.A) == (vote.a == model) else "L"
+        letters += {Choice.BOTH_BAD: "X", Choice.TIE: "D"}.get(vote.choice, won)
     rated = [{"W": 1.0, "D": 0.5, "L": 0.0}[letter] for letter in letters if letter != "X"]
     return RecentForm(letters, sum(rated) / len(rated) if rated else None)
-
-
-def _letter(vote: CastVote, model: int) -> str:
-    if vote.choice is Choice.BOTH_BAD:
-        return "X"
-    if vote.choice is Choice.TIE:
-        return "D"
-    return "W" if (vote.choice is Choice.A) == (vote.a == model) else "L"
 
 
 class RatingPath(msgspec.Struct, frozen=True, eq=False):

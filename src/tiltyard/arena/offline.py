@@ -26,11 +26,7 @@ from tiltyard.types import Floats
 
 
 class OfflineRow(msgspec.Struct, frozen=True):
-    """One model: rating with interval and rank interval, the rating with equal pair weights, its live rank.
-
-    `votes_to_swap` is the smallest number of votes whose removal makes the next model level with it; None if there is
-    none.
-    """
+    """One model: rating with interval and rank interval, the rating with equal pair weights, its live rank."""
 
     rank: int
     """Place by Bradley–Terry."""
@@ -151,9 +147,28 @@ def offline_board(
     cast = np.bincount(np.concatenate([votes.model_a[votes.rated], votes.model_b[votes.rated]]))
     counts = dict(zip(votes.models, cast.tolist(), strict=False))
     places = _places(board, live_order)
-    rows = tuple(_row(entry.model, board, even, live_order, places, counts.get(entry.model, 0)) for entry in board)
+    ratings, rows = even.ratings, []
+    for entry in board:
+        name, swap = entry.model, entry.extra.get("battles_to_swap_with_next")
+        best, worst = places.get(name, (None, None))
+        rows.append(
+            OfflineRow(
+                rank=entry.rank,
+                model=name,
+                rating=entry.rating,
+                low=entry.ci_low,
+                high=entry.ci_high,
+                rank_low=best,
+                rank_high=worst,
+                votes=counts.get(name, 0),
+                even_pairs_rating=ratings.get(name),
+                live_rank=live_order.index(name) + 1 if name in live_order else None,
+                votes_to_swap=None if swap is None else int(swap),
+                note=entry.note,
+            )
+        )
     return OfflineBoard(
-        rows,
+        tuple(rows),
         sum(row.votes for row in rows) // 2,
         CLUSTERS[rules.speak_for],
         SPEAKS_FOR[rules.speak_for],
@@ -207,33 +222,6 @@ def _places(board: Leaderboard, live_order: Sequence[str]) -> Mapping[str, tuple
     return dict(zip(chosen, zip(ranges.low.tolist(), ranges.high.tolist(), strict=True), strict=True))
 
 
-def _row(
-    name: str,
-    board: Leaderboard,
-    even: Leaderboard,
-    live_order: Sequence[str],
-    places: Mapping[str, tuple[int, int]],
-    votes: int,
-) -> OfflineRow:
-    entry = board[name]
-    swap = entry.extra.get("battles_to_swap_with_next")
-    best, worst = places.get(name, (None, None))
-    return OfflineRow(
-        rank=entry.rank,
-        model=name,
-        rating=entry.rating,
-        low=entry.ci_low,
-        high=entry.ci_high,
-        rank_low=best,
-        rank_high=worst,
-        votes=votes,
-        even_pairs_rating=even.ratings.get(name),
-        live_rank=live_order.index(name) + 1 if name in live_order else None,
-        votes_to_swap=None if swap is None else int(swap),
-        note=entry.note,
-    )
-
-
 BRADLEY_TERRY_CENTRE = 1000.0
 
 
@@ -244,13 +232,8 @@ def on_scale(
 
     A straight line through the models on both boards: least squares for the slope, means for the centre. The two scales
     differ because Glicko-2 and Elo count a tie as half a win, which makes gaps look smaller. An interval that does not
-    contain the rating shown is widened to it and marked.
-
-    Parameters:
-        board: Bradley–Terry on its own scale, as `offline_board` gives it.
-        shown: The ratings that the board shows, by model, without any subtraction for uncertainty.
-        slope: The slope to use; None to find it.
-        widen: Whether intervals are widened; not where votes of some prompts stand beside the rating by all.
+    contain the rating shown is widened to it and marked; without `widen` it is not: votes of some prompts stand beside
+    the rating by all.
     """
     both = [row for row in board.rows if row.model in shown]
     if not both or board.centre is not None:
@@ -262,25 +245,27 @@ def on_scale(
         together = float(((ours - ours.mean()) * (theirs - theirs.mean())).sum())
         slope = together / spread if spread > 0.0 and together > 0.0 else 1.0
     centre = float(theirs.mean() + slope * (BRADLEY_TERRY_CENTRE - ours.mean()))
-    rows = tuple(_moved(row, centre, slope, shown.get(row.model) if widen else None) for row in board.rows)
-    return msgspec.structs.replace(board, rows=rows, centre=centre, slope=slope)
 
-
-def _moved(row: OfflineRow, centre: float, slope: float, shown: float | None) -> OfflineRow:
-    def at(value: float) -> float:
+    def moved(value: float) -> float:
         return centre + slope * (value - BRADLEY_TERRY_CENTRE)
 
-    low, high = (None if end is None else at(end) for end in (row.low, row.high))
-    below = shown is not None and low is not None and shown < low
-    above = shown is not None and high is not None and shown > high
-    return msgspec.structs.replace(
-        row,
-        rating=at(row.rating),
-        low=shown if below else low,
-        high=shown if above else high,
-        even_pairs_rating=None if row.even_pairs_rating is None else at(row.even_pairs_rating),
-        widened=below or above,
-    )
+    rows = []
+    for row in board.rows:
+        rating = shown.get(row.model) if widen else None
+        low, high = (None if end is None else moved(end) for end in (row.low, row.high))
+        below = rating is not None and low is not None and rating < low
+        above = rating is not None and high is not None and rating > high
+        rows.append(
+            msgspec.structs.replace(
+                row,
+                rating=moved(row.rating),
+                low=rating if below else low,
+                high=rating if above else high,
+                even_pairs_rating=None if row.even_pairs_rating is None else moved(row.even_pairs_rating),
+                widened=below or above,
+            )
+        )
+    return msgspec.structs.replace(board, rows=tuple(rows), centre=centre, slope=slope)
 
 
 def _tau(pairs: Sequence[tuple[float, float]]) -> float | None:

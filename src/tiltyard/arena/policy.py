@@ -19,10 +19,8 @@ from tiltyard.ratings.glicko2 import Glicko2Settings
 TextsPublic = Literal["after_retirement", "always"]
 """When the answers to a prompt are public with their authors."""
 
-
 UnrenderedCounts = Literal["loss", "both_bad"]
 """What it counts as when a voter says that one of two answers could not be shown."""
-
 
 SpeakFor = Literal["these_prompts", "prompts_like_these"]
 """Which prompts published intervals hold for."""
@@ -76,7 +74,6 @@ class RatingRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """In legacy Elo only, BOTH_BAD is a loss of each model to an opponent with this rating. (§2)"""
 
     def glicko2(self) -> Glicko2Settings:
-        """The settings of the Glicko-2 loops."""
         return Glicko2Settings(
             rating=self.rating,
             deviation=self.deviation,
@@ -211,7 +208,6 @@ class MediaRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """All files of the arena together: they are in its database and in every backup. (ours)"""
 
     def most_bytes(self, kind: str) -> int:
-        """The limit of one kind."""
         return int(float(getattr(self, kind)) * 1_000_000)
 
 
@@ -485,7 +481,6 @@ BOUNDS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("exposure_tolerance", "traffic_cap", "traffic_cap_even_shares"), (TINY, MOST)),
 }
 """The bounds of some policy numbers; the others may be any finite number."""
-
 
 PHASES = (1, 2, 3, 4)
 """1: everything is computed, legacy matchmaking and order stay. 2: lanes on. 3: conservative order. 4: governance."""

@@ -1,14 +1,17 @@
 """Ratings of all counted votes, in the order of the log: Glicko-2 with their weights, and legacy Elo without.
 
-A vote that no longer counts is left out, and all others are rated anew.
+A vote that no longer counts is left out, and all others are rated anew. `Effect` is what one vote does to the two
+models it is about, beside how others voted on them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from tiltyard.arena.events import Choice
 from tiltyard.arena.policy import RatingRules
@@ -18,6 +21,9 @@ from tiltyard.ratings.elo_kernels import rate_with_baseline
 from tiltyard.ratings.glicko2 import EVERY_ONE, PLAIN_SECONDS_PER_BATTLE, Glicko2State, rate_battles
 from tiltyard.ratings.glicko2_kernels import rate_one_by_one
 from tiltyard.types import Floats
+
+Votes = NDArray[np.int32]
+"""Counts by the numbers of two models."""
 
 NO_HISTORY = np.empty((0, 4))
 
@@ -71,11 +77,6 @@ def rate_votes(votes: VoteTable, rules: RatingRules) -> Ratings:
     return ratings_of(end, votes, rules)
 
 
-def after_vote(now: Ratings, pair: Sequence[int], choice: Choice, rules: RatingRules) -> Ratings:
-    """The ratings after one more vote, on the models of sides A and B."""
-    return after_votes(now, [(pair[0], pair[1], choice)], rules)
-
-
 def after_votes(now: Ratings, votes: Sequence[tuple[int, int, Choice]], rules: RatingRules) -> Ratings:
     """The ratings after more votes, one by one: the models of sides A and B, and the choice."""
     a, b = (np.array([vote[side] for vote in votes], dtype=np.int32) for side in (0, 1))
@@ -109,3 +110,64 @@ def legacy_elo(votes: VoteTable, rules: RatingRules, cuts: Sequence[int]) -> lis
         scores.append(elo.copy())
         done = cut
     return scores
+
+
+EFFECTS_KEPT = 20_000
+"""How many votes' effects a process remembers: a voter looks at theirs within seconds."""
+
+
+class PairVotes(msgspec.Struct, frozen=True, kw_only=True):
+    """Counted votes on two models, regardless of sides; `a` is the model now on side A."""
+
+    a: int
+    b: int
+    ties: int
+    both_bad: int
+
+    @property
+    def total(self) -> int:
+        return self.a + self.b + self.ties + self.both_bad
+
+
+class Effect(msgspec.Struct, frozen=True, kw_only=True):
+    """Two models' ratings before a vote and after only that vote, as the board shows them; the pair's earlier votes.
+
+    The vote is applied directly after what is published: votes that are not final yet are not included.
+    """
+
+    before_a: float
+    before_b: float
+    after_a: float
+    after_b: float
+    others: PairVotes
+
+
+def effect_of(
+    now: Ratings, others: PairVotes, rules: RatingRules, pair: list[int], choice: Choice, *, by_legacy: bool = False
+) -> Effect:
+    """What a vote on two models would do to ratings that do not include it yet."""
+    then = after_votes(now, [(pair[0], pair[1], choice)], rules)
+    before_a, before_b = (now.legacy if by_legacy else now.conservative)[pair].tolist()
+    after_a, after_b = (then.legacy if by_legacy else then.conservative)[pair].tolist()
+    return Effect(before_a=before_a, before_b=before_b, after_a=after_a, after_b=after_b, others=others)
+
+
+def pair_votes(wins: Votes, ties: Votes, both_bad: Votes, a: int, b: int) -> PairVotes:
+    """The counted votes on two models."""
+    return PairVotes(a=int(wins[a, b]), b=int(wins[b, a]), ties=int(ties[a, b]), both_bad=int(both_bad[a, b]))
+
+
+class FirstEffects:
+    """The effect of each vote as first computed, from figures published before the vote counted."""
+
+    def __init__(self) -> None:
+        self._effects: OrderedDict[str, Effect] = OrderedDict()
+
+    def first(self, matchup_id: str, compute: Callable[[], Effect | None]) -> Effect | None:
+        """The stored effect of this vote; else the result of `compute`, which is then stored."""
+        result = self._effects.get(matchup_id)
+        if result is None and (result := compute()) is not None:
+            self._effects[matchup_id] = result
+            while len(self._effects) > EFFECTS_KEPT:
+                self._effects.popitem(last=False)
+        return result

@@ -90,9 +90,8 @@ class ModelReasons(msgspec.Struct, frozen=True, kw_only=True):
 def reasons_of_models(explained: Iterable[tuple[str, str, str, Sequence[str]]]) -> Mapping[str, ModelReasons]:
     """The reasons for and against every model, the most frequent first.
 
-    Parameters:
-        explained: Of every counted vote with reasons: the models on sides A and B, the choice, and the tags. Only
-            decisive votes say of which model a reason speaks.
+    What is given is, of every counted vote with reasons, the models on sides A and B, the choice, and the tags. Only
+    decisive votes say of which model a reason speaks.
     """
     given: dict[str, tuple[Counter[str], Counter[str]]] = {}
     for model_a, model_b, choice, tags in explained:
@@ -101,11 +100,8 @@ def reasons_of_models(explained: Iterable[tuple[str, str, str, Sequence[str]]]) 
         winner, loser = (model_a, model_b) if choice == "A" else (model_b, model_a)
         given.setdefault(winner, (Counter(), Counter()))[0].update(tags)
         given.setdefault(loser, (Counter(), Counter()))[1].update(tags)
-    return {
-        model: ModelReasons(for_it=_ordered(for_it), against_it=_ordered(against_it))
-        for model, (for_it, against_it) in given.items()
-    }
-
-
-def _ordered(counts: Counter[str]) -> tuple[tuple[str, int], ...]:
-    return tuple(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+    result = {}
+    for model, counts in given.items():
+        for_it, against_it = (tuple(sorted(n.items(), key=lambda pair: (-pair[1], pair[0]))) for n in counts)
+        result[model] = ModelReasons(for_it=for_it, against_it=against_it)
+    return result

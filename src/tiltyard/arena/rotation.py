@@ -175,13 +175,8 @@ def plan_rotation(
 
     A share of the prompts that are on is replaced, the most shown ones, and all with an answer shown `seen_at_most`
     times; as far as there are prompts that were kept for later and never shown. Without any, only prompts over the
-    limit are retired. Never fewer than the policy's least number of prompts stay on.
-
-    Parameters:
-        state: The state of the arena.
-        keep: How many prompts are to be on afterwards; None: as many as now.
-        fresh_share: The share to replace; None: the policy's `bank.fresh_share`.
-        seen_at_most: Retire prompts with an answer shown so often; None: the policy's `bank.seen_at_most`; 0: no limit.
+    limit are retired. Never fewer than the policy's least number of prompts stay on. `keep` says how many are to be on
+    afterwards, else as many as now; share and limit are the policy's if not given, and a limit of 0 is none.
     """
     rules, catalog = state.policy.bank, state.catalog
     share = rules.fresh_share if fresh_share is None else fresh_share

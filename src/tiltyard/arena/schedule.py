@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.arena.events import Lane
-from tiltyard.arena.tallies import Grid, Pair, count_by_prompt, pair_of
+from tiltyard.arena.tallies import Grid, Pair, UpToDate, count_by_prompt, pair_of
 
 CONTENDER: Lane = "contender"
 
@@ -43,6 +43,17 @@ class Reserved(msgspec.Struct, frozen=True, gc=False, array_like=True):
 class Schedule:
     """Counts of served matchups. A served matchup is in flight, and counts as if voted on, until it is resolved."""
 
+    in_flight_on = UpToDate[Grid]()
+    """In flight by (model, prompt)."""
+    in_flight_pairs = UpToDate[Grid]()
+    """In flight by (model, model), both ways."""
+    in_flight_by_prompt = UpToDate[dict[Pair, dict[int, int]]]()
+    """In flight of each pair by prompt; prompts and pairs without any are left out."""
+    revision = UpToDate[int]()
+    """A number that grows whenever a count of matchups in flight changes."""
+    revised = UpToDate[NDArray[np.int64]]()
+    """By model: the revision at which its matchups in flight last changed."""
+
     def __init__(self, window: int, last_meetings: int) -> None:
         self.shown: list[int] = []
         """Exposures of each model since the beginning."""
@@ -60,7 +71,7 @@ class Schedule:
         self._revision = 0
         self._revised: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         self._in_flight_on, self._in_flight_pairs = Grid(), Grid()
-        self._in_flight_by_prompt: dict[Pair, Counter[int]] = {}
+        self._in_flight_by_prompt: dict[Pair, dict[int, int]] = {}
         self._flights: list[tuple[Reserved, int]] = []
         self._recount = False
         self._last_meetings = last_meetings
@@ -76,42 +87,11 @@ class Schedule:
         """Those that the contender lane chose."""
         return np.array(self._by_contender_lane, dtype=np.int64)
 
-    @property
-    def in_flight_on(self) -> Grid:
-        """In flight by (model, prompt)."""
-        self._settle()
-        return self._in_flight_on
-
-    @property
-    def in_flight_pairs(self) -> Grid:
-        """In flight by (model, model), both ways."""
-        self._settle()
-        return self._in_flight_pairs
-
-    @property
-    def in_flight_by_prompt(self) -> dict[Pair, Counter[int]]:
-        """In flight of each pair by prompt; prompts and pairs without any are left out."""
-        self._settle()
-        return self._in_flight_by_prompt
-
-    @property
-    def revision(self) -> int:
-        """A number that grows whenever a count of matchups in flight changes."""
-        self._settle()
-        return self._revision
-
-    @property
-    def revised(self) -> NDArray[np.int64]:
-        """By model: the revision at which its matchups in flight last changed."""
-        self._settle()
-        return self._revised
-
     def open_of(self, voter: str) -> list[Reserved]:
         """What a voter has open, the latest last."""
         return [self.in_flight[name] for name in self._open_of.get(voter, ())]
 
     def grow(self, models: int, prompts: int) -> None:
-        """Make room for more models and prompts."""
         missing = models - len(self.shown)
         if missing:
             for counts in (self.shown, self.shown_as_a, self._in_window, self._by_contender_lane):

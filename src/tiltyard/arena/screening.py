@@ -58,7 +58,6 @@ class Screening(msgspec.Struct, frozen=True):
 
     @property
     def lines(self) -> list[str]:
-        """How many answers are held, and how many may name their author."""
         flags = [flag for flag in self.answers if flag.response_id in self.current - self.released]
         return naming_lines(flags, len(self.current), listed=0)
 
@@ -98,8 +97,7 @@ class ScreenedAnswers:
         """
         titles = _titles(models)
         if titles != self._titles:
-            self.__init__()  # type: ignore[misc]
-            self._titles = titles
+            self._titles, self._seen, self._found = titles, set(), []
         known = {model.model for model in models}
         with store.database.read() as connection:
             added = store.answers.by_id(connection).values()
@@ -118,14 +116,10 @@ def screen(
     votes: VoteColumns | None = None,
     answers: ScreenedAnswers | None = None,
 ) -> Screening:
-    """Screen every vote, undo, skip and answer.
+    """Screen every vote, undo, skip and answer; with `exclude`, all proposals are carried out.
 
-    Parameters:
-        store: The arena's database.
-        state: The state up to which votes are screened.
-        exclude: Carry out all proposals.
-        votes: All votes up to that state, in order; None: they are read from the database.
-        answers: What was found out about answers before; None: all of them are read.
+    `votes` are all votes up to that state, in order, and `answers` what was found out before: what is not given is
+    read from the database.
     """
     view = state if isinstance(state, ScreenedState) else ScreenedState.of(state)
     policy, models = view.policy, view.names.models
@@ -181,7 +175,7 @@ def hide_self_naming(arena: Arena) -> list[str]:
     catalog = arena.read(lambda state: copy.deepcopy(state.catalog))
     seen = "\n".join((str(SCREENED_AS), *_titles(catalog.models), *sorted(catalog.response_ids.values())))
     digest = hashlib.sha256(seen.encode()).hexdigest()
-    if site_texts.screened(arena.store) == digest:
+    if site_texts.site_text(arena.store, "screened") == digest:
         return []
     result = screen_answers(arena.store, catalog)
     if result:
@@ -198,27 +192,22 @@ class RowEffect(msgspec.Struct, frozen=True):
 
     @property
     def rank_change(self) -> int:
-        """Places gained (positive) or lost."""
         return self.before.rank - self.after.rank
 
     @property
     def rating_change(self) -> float:
-        """The change of its rating."""
         return self.after.rating - self.before.rating
 
     @property
     def conservative_change(self) -> float:
-        """The change of the score that defines the official order."""
         return self.after.conservative - self.before.conservative
 
     @property
     def votes_change(self) -> int:
-        """The change of its counted votes."""
         return self.after.votes - self.before.votes
 
     @property
     def changed(self) -> bool:
-        """Whether anything about the model is different."""
         return self.before != self.after
 
 
@@ -232,12 +221,10 @@ class Effects(msgspec.Struct, frozen=True):
 
     @property
     def places_changed(self) -> int:
-        """How many models would have another rank."""
         return sum(row.rank_change != 0 for row in self.rows)
 
     @property
     def largest_rating_change(self) -> float:
-        """The largest change of any rating, up or down."""
         return max((abs(row.rating_change) for row in self.rows), default=0.0)
 
 
@@ -250,7 +237,10 @@ def copy_of(state: ArenaState, votes: Iterable[CastVote]) -> ArenaState:
 
 def effects_of(state: ArenaState, change: Excluded | Restored) -> Effects:
     """What the event would change if it came next. `state` is the caller's copy (`copy_of`), and is modified."""
-    before, turned = _board(state), _turned(state, change)
+    wanted = VoteStanding.COUNTED if isinstance(change, Restored) else VoteStanding.EXCLUDED
+    stays = (wanted, VoteStanding.UNDONE)
+    turned = sum(vote.standing not in stays for vote in state.votes.find(change.matchup_ids))
+    before = _board(state)
     state.apply(state.seq + 1, Event(state.at, change))
     after = _board(state)
     later = {row.model: row for row in after.rows}
@@ -261,9 +251,3 @@ def _board(state: ArenaState) -> LiveBoard:
     assert isinstance(state.votes, VoteColumns)
     state.show(published_ratings(state.votes.table(state.catalog), state.policy))
     return live_board(state)
-
-
-def _turned(state: ArenaState, change: Excluded | Restored) -> int:
-    """How many of the votes the event would change; undone ones never change."""
-    wanted = VoteStanding.COUNTED if isinstance(change, Restored) else VoteStanding.EXCLUDED
-    return sum(vote.standing not in (wanted, VoteStanding.UNDONE) for vote in state.votes.find(change.matchup_ids))

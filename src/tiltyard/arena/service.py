@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
@@ -74,7 +73,7 @@ class Arena:
 
     def serve(self, voter: str, quotas: Sequence[Quota] = (), *, block: str = "") -> ServedMatchup:
         """A matchup for this voter, saved and reserved before it is shown. May raise `TooMany`."""
-        return self.submit(commands.ServeMatchup(voter, quotas, block=block)).result()
+        return self.submit(commands.ServeMatchup(voter, quotas=quotas, block=block)).result()
 
     def vote(
         self,
@@ -93,7 +92,7 @@ class Arena:
         `unrendered` (`A`, `B` or `AB`) instead of a choice, those answers could not be shown. Raises `NotYours`,
         `ChoiceDiffers`, `Gone`, `NothingToRender` or `TooMany`; `StoreError` if nothing could be confirmed.
         """
-        vote = commands.SubmitVote(matchup_id, voter, choice, quotas, reveal=reveal, block=block, unrendered=unrendered)
+        vote = commands.SubmitVote(matchup_id, voter, choice, reveal, unrendered, quotas=quotas, block=block)
         return self.submit(vote).result()
 
     def reveal(self, matchup_id: str, voter: str) -> Receipt:
@@ -102,11 +101,11 @@ class Arena:
 
     def skip(self, matchup_id: str, voter: str, quotas: Sequence[Quota] = ()) -> None:
         """Skip a matchup, which can then no longer be voted on. Raises `NotYours`, `TooLate`, `Gone` or `TooMany`."""
-        self.submit(commands.SkipMatchup(matchup_id, voter, quotas)).result()
+        self.submit(commands.SkipMatchup(matchup_id, voter, quotas=quotas)).result()
 
     def undo(self, matchup_id: str, voter: str, quotas: Sequence[Quota] = ()) -> None:
         """Undo a recent vote whose names were held back. Raises `NotYours`, `TooLate` or `TooMany`."""
-        self.submit(commands.UndoVote(matchup_id, voter, quotas)).result()
+        self.submit(commands.UndoVote(matchup_id, voter, quotas=quotas)).result()
 
     def expire_due(self, now: int | None = None) -> int:
         """Close matchups that were not voted on in time; returns how many. Also runs periodically by itself."""
@@ -159,9 +158,7 @@ class Arena:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
@@ -173,7 +170,6 @@ class _Waiting(Generic[R]):
         self.future.set_running_or_notify_cancel()
 
     def take(self, done: Sequence[Command[Any]]) -> None:
-        """Give the caller the answer, or the error."""
         for command in done:
             try:
                 self.future.set_result(command.result())

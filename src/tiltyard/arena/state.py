@@ -6,7 +6,7 @@ matchmaking and boards use, `ratings`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from copy import copy
 from typing import Protocol
 
@@ -17,6 +17,7 @@ from tiltyard.arena.ratings import Ratings, first_ratings
 from tiltyard.arena.schedule import Reserved, Schedule
 from tiltyard.arena.tallies import Tallies
 from tiltyard.arena.votes import CastVote, VoteColumns, VoteStanding
+from tiltyard.arena.voting import VotingPolicy
 from tiltyard.errors import ArenaError
 from tiltyard.types import Floats
 
@@ -26,17 +27,11 @@ __all__ = ["ArenaState", "CastVote", "VoteBook", "VoteStanding"]
 class VoteBook(Protocol):
     """Keeps every vote, and finds it again when it is undone, excluded or restored: columns in memory, or a table."""
 
-    def cast(self, vote: CastVote) -> None:
-        """Keep a new vote."""
-        ...
+    def cast(self, vote: CastVote) -> None: ...
 
-    def find(self, matchup_ids: Collection[str]) -> list[CastVote]:
-        """The votes on these matchups, in the order of the log."""
-        ...
+    def find(self, matchup_ids: Collection[str]) -> list[CastVote]: ...
 
-    def change(self, vote: CastVote, standing: VoteStanding) -> None:
-        """Change whether a vote counts."""
-        ...
+    def change(self, vote: CastVote, standing: VoteStanding) -> None: ...
 
 
 class ArenaState:
@@ -63,13 +58,15 @@ class ArenaState:
         self._shown: Ratings | None = None
         self._ratings: Ratings | None = None
 
+    @property
+    def voting(self) -> VotingPolicy:
+        """What voters may do here."""
+        return VotingPolicy() if self.review is None else VotingPolicy.of_review(self.review)
+
     def apply(self, seq: int, event: e.Event) -> None:
-        """Apply the next event of the log."""
         if seq != self.seq + 1:
             raise ArenaError(f"event {seq} does not follow event {self.seq}: the log has a hole.")
-        handler = _HANDLERS.get(type(event.body))
-        if handler is not None:
-            handler(self, seq, event)
+        self._change(seq, event)
         self.seq = seq
         self.at = event.at
         if event.at > self.latest:
@@ -98,7 +95,6 @@ class ArenaState:
 
     @property
     def conservative(self) -> Floats:
-        """Rating minus two deviations, which defines the official order."""
         return self.ratings.conservative
 
     def order(self) -> list[int]:
@@ -108,108 +104,122 @@ class ArenaState:
         return sorted(enabled, key=lambda number: (-score[number], number))
 
     def grow(self) -> None:
-        """Make room for every model and prompt of the catalog."""
         models, prompts = len(self.catalog.models), len(self.catalog.prompts)
         self.tallies.grow(models, prompts)
         self.schedule.grow(models, prompts)
 
     def keep_bank_rules(self) -> None:
-        """Apply the policy's rules of the bank to the catalog."""
         rules, catalog = self.policy.bank, self.catalog
         if catalog.hide_telling != rules.hide_self_naming:
             catalog.hide_telling = rules.hide_self_naming
             catalog.revision += 1
         catalog.rest(rules.seen_at_most, max(rules.least_prompts, self.policy.adjacent_floor_prompts))
 
+    def _change(self, seq: int, event: e.Event) -> None:
+        body = event.body
+        match body:  # the most frequent ones first
+            case e.MatchupServed():
+                self._serve(seq, event.at, body)
+            case e.Voted():
+                self._vote(seq, event.at, body)
+            case e.Skipped() | e.Expired():
+                self.schedule.resolve(body.matchup_id)
+            case e.Revealed() | e.Explained():
+                pass
+            case e.Undone():
+                for vote in self.votes.find([body.matchup_id]):
+                    if vote.matchup_id in self.excluded:
+                        self.excluded.remove(vote.matchup_id)
+                    else:
+                        self._count(vote, -1)
+                    self.votes.change(vote, VoteStanding.UNDONE)
+            case e.Excluded():
+                for vote in self.votes.find(body.matchup_ids):
+                    if vote.standing is not VoteStanding.UNDONE and vote.matchup_id not in self.excluded:
+                        self.excluded.add(vote.matchup_id)
+                        self.votes.change(vote, VoteStanding.EXCLUDED)
+                        self._count(vote, -1)
+            case e.Restored():
+                for vote in self.votes.find([name for name in body.matchup_ids if name in self.excluded]):
+                    self.excluded.remove(vote.matchup_id)
+                    self.votes.change(vote, VoteStanding.COUNTED)
+                    self._count(vote, 1)
+            case e.SettingsChanged():
+                before, self.policy = self.policy, body.policy
+                self.schedule.resize(body.policy.window_matchups, body.policy.diversity_last)
+                if before.bank != body.policy.bank:
+                    self.keep_bank_rules()
+            case e.PhaseChanged():
+                self.phase = body.phase
+            case e.ReviewSet():
+                self.review = body
+            case e.HeadPublished():
+                self.head = body.head
+            case _:
+                self._change_catalog(seq, event)
 
-def _settings_changed(state: ArenaState, seq: int, event: e.Event) -> None:  # noqa: ARG001
-    body = event.body
-    assert isinstance(body, e.SettingsChanged)
-    before, state.policy = state.policy, body.policy
-    state.schedule.resize(body.policy.window_matchups, body.policy.diversity_last)
-    if before.bank != body.policy.bank:
-        state.keep_bank_rules()
+    def _change_catalog(self, seq: int, event: e.Event) -> None:
+        body, catalog = event.body, self.catalog
+        match body:
+            case e.ModelAdded():
+                catalog.add_model(body, seq)
+            case e.PromptAdded():
+                catalog.add_prompt(body, seq)
+            case e.ResponseAdded():
+                catalog.add_response(body, seq)
+            case e.ModelEnabled() | e.ModelDisabled():
+                catalog.model_enabled[catalog.model(body.model)] = isinstance(body, e.ModelEnabled)
+            case e.PromptEnabled() | e.PromptDisabled():
+                catalog.switch_prompt(body.prompt_id, on=isinstance(body, e.PromptEnabled), at=event.at)
+            case e.PromptReserved():
+                catalog.reserve_prompt(body.prompt_id, at=event.at)
+            case e.ResponseEnabled() | e.ResponseDisabled():
+                catalog.switch_answer(body.response_id, on=isinstance(body, e.ResponseEnabled))
+            case e.ResponseWithdrawn():
+                catalog.withdraw(body.response_id)
+            case e.Erased():
+                catalog.erase(body.what, body.subject_id, event.at)
+            case e.Flagged() if body.subject == "response" and body.flag == e.SELF_NAMING:
+                catalog.telling.add(body.subject_id)
+            case _:
+                return
+        catalog.revision += 1
+        self.grow()
+        if self.policy.bank.seen_at_most:
+            self.keep_bank_rules()
 
-
-def _phase_changed(state: ArenaState, seq: int, event: e.Event) -> None:  # noqa: ARG001
-    assert isinstance(event.body, e.PhaseChanged)
-    state.phase = event.body.phase
-
-
-def _review_set(state: ArenaState, seq: int, event: e.Event) -> None:  # noqa: ARG001
-    assert isinstance(event.body, e.ReviewSet)
-    state.review = event.body
-
-
-def _catalog_changed(state: ArenaState, seq: int, event: e.Event) -> None:
-    body, catalog = event.body, state.catalog
-    match body:
-        case e.ModelAdded():
-            catalog.add_model(body, seq)
-        case e.PromptAdded():
-            catalog.add_prompt(body, seq)
-        case e.ResponseAdded():
-            catalog.add_response(body, seq)
-        case e.ModelEnabled() | e.ModelDisabled():
-            catalog.model_enabled[catalog.model(body.model)] = isinstance(body, e.ModelEnabled)
-        case e.PromptEnabled() | e.PromptDisabled():
-            catalog.switch_prompt(body.prompt_id, on=isinstance(body, e.PromptEnabled), at=event.at)
-        case e.PromptReserved():
-            catalog.reserve_prompt(body.prompt_id, at=event.at)
-        case e.ResponseEnabled() | e.ResponseDisabled():
-            catalog.switch_answer(body.response_id, on=isinstance(body, e.ResponseEnabled))
-        case e.ResponseWithdrawn():
-            catalog.withdraw(body.response_id)
-        case e.Erased():
-            catalog.erase(body.what, body.subject_id, event.at)
-        case e.Flagged() if body.subject == "response" and body.flag == e.SELF_NAMING:
-            catalog.tell_author(body.subject_id)
-        case e.Flagged():
-            return
-    catalog.revision += 1
-    state.grow()
-    if state.policy.bank.seen_at_most:
-        state.keep_bank_rules()
-
-
-def _matchup_served(state: ArenaState, seq: int, event: e.Event) -> None:
-    body, catalog = event.body, state.catalog
-    assert isinstance(body, e.MatchupServed)
-    a, b, prompt = catalog.model(body.model_a), catalog.model(body.model_b), catalog.prompt(body.prompt_id)
-    state.schedule.serve(
-        Reserved(
-            body.matchup_id,
-            seq,
-            body.voter,
-            body.block,
-            a,
-            b,
-            prompt,
-            catalog.prompt_seq[prompt],
-            catalog.answers.get(body.response_a, 0),
-            catalog.answers.get(body.response_b, 0),
-            body.lane,
-            event.at,
-            body.expires_at,
+    def _serve(self, seq: int, at: int, body: e.MatchupServed) -> None:
+        catalog = self.catalog
+        a, b, prompt = catalog.model(body.model_a), catalog.model(body.model_b), catalog.prompt(body.prompt_id)
+        self.schedule.serve(
+            Reserved(
+                body.matchup_id,
+                seq,
+                body.voter,
+                body.block,
+                a,
+                b,
+                prompt,
+                catalog.prompt_seq[prompt],
+                catalog.answers.get(body.response_a, 0),
+                catalog.answers.get(body.response_b, 0),
+                body.lane,
+                at,
+                body.expires_at,
+            )
         )
-    )
-    catalog.count_shown(a, b, prompt)
-    most, shown = state.policy.bank.seen_at_most, catalog.shown.view
-    if most and max(shown[a, prompt], shown[b, prompt]) == most:
-        state.keep_bank_rules()
+        catalog.count_shown(a, b, prompt)
+        most, shown = self.policy.bank.seen_at_most, catalog.shown.view
+        if most and max(shown[a, prompt], shown[b, prompt]) == most:
+            self.keep_bank_rules()
 
-
-def _voted(state: ArenaState, seq: int, event: e.Event) -> None:
-    body = event.body
-    assert isinstance(body, e.Voted)
-    served = state.schedule.resolve(body.matchup_id)
-    if served is None:
-        raise ArenaError(f"event {seq} votes on matchup {body.matchup_id}, which is not open.")
-    state.tallies.count(served.a, served.b, served.prompt, body.choice)
-    state.votes.cast(
-        CastVote(
+    def _vote(self, seq: int, at: int, body: e.Voted) -> None:
+        served = self.schedule.resolve(body.matchup_id)
+        if served is None:
+            raise ArenaError(f"event {seq} votes on matchup {body.matchup_id}, which is not open.")
+        vote = CastVote(
             seq,
-            event.at,
+            at,
             body.matchup_id,
             served.voter,
             served.a,
@@ -221,74 +231,8 @@ def _voted(state: ArenaState, seq: int, event: e.Event) -> None:
             served.lane,
             body.unrendered,
         )
-    )
+        self._count(vote, 1)
+        self.votes.cast(vote)
 
-
-def _closed(state: ArenaState, seq: int, event: e.Event) -> None:  # noqa: ARG001
-    assert isinstance(event.body, e.Skipped | e.Expired)
-    state.schedule.resolve(event.body.matchup_id)
-
-
-def _undone(state: ArenaState, seq: int, event: e.Event) -> None:  # noqa: ARG001
-    assert isinstance(event.body, e.Undone)
-    for vote in state.votes.find([event.body.matchup_id]):
-        if vote.matchup_id in state.excluded:
-            state.excluded.remove(vote.matchup_id)
-        else:
-            _count(state, vote, -1)
-        state.votes.change(vote, VoteStanding.UNDONE)
-
-
-def _excluded(state: ArenaState, seq: int, event: e.Event) -> None:  # noqa: ARG001
-    assert isinstance(event.body, e.Excluded)
-    for vote in state.votes.find(event.body.matchup_ids):
-        if vote.standing is not VoteStanding.UNDONE and vote.matchup_id not in state.excluded:
-            state.excluded.add(vote.matchup_id)
-            state.votes.change(vote, VoteStanding.EXCLUDED)
-            _count(state, vote, -1)
-
-
-def _restored(state: ArenaState, seq: int, event: e.Event) -> None:  # noqa: ARG001
-    assert isinstance(event.body, e.Restored)
-    again = [name for name in event.body.matchup_ids if name in state.excluded]
-    for vote in state.votes.find(again):
-        state.excluded.remove(vote.matchup_id)
-        state.votes.change(vote, VoteStanding.COUNTED)
-        _count(state, vote, 1)
-
-
-def _head_published(state: ArenaState, seq: int, event: e.Event) -> None:  # noqa: ARG001
-    assert isinstance(event.body, e.HeadPublished)
-    state.head = event.body.head
-
-
-def _count(state: ArenaState, vote: CastVote, sign: int) -> None:
-    state.tallies.count(vote.a, vote.b, vote.prompt, vote.choice, sign=sign)
-
-
-_HANDLERS: dict[type[e.Body], Callable[[ArenaState, int, e.Event], None]] = {
-    e.SettingsChanged: _settings_changed,
-    e.PhaseChanged: _phase_changed,
-    e.ReviewSet: _review_set,
-    e.ModelAdded: _catalog_changed,
-    e.PromptAdded: _catalog_changed,
-    e.ResponseAdded: _catalog_changed,
-    e.ModelEnabled: _catalog_changed,
-    e.ModelDisabled: _catalog_changed,
-    e.PromptEnabled: _catalog_changed,
-    e.PromptDisabled: _catalog_changed,
-    e.PromptReserved: _catalog_changed,
-    e.ResponseEnabled: _catalog_changed,
-    e.ResponseDisabled: _catalog_changed,
-    e.ResponseWithdrawn: _catalog_changed,
-    e.Erased: _catalog_changed,
-    e.Flagged: _catalog_changed,
-    e.MatchupServed: _matchup_served,
-    e.Voted: _voted,
-    e.Skipped: _closed,
-    e.Expired: _closed,
-    e.Undone: _undone,
-    e.Excluded: _excluded,
-    e.Restored: _restored,
-    e.HeadPublished: _head_published,
-}
+    def _count(self, vote: CastVote, sign: int) -> None:
+        self.tallies.count(vote.a, vote.b, vote.prompt, vote.choice, sign=sign)

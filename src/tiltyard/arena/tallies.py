@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from struct import Struct
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from tiltyard.arena.events import Choice
 
 Ints = NDArray[np.int32]
+
+T = TypeVar("T")
 
 Pair = tuple[int, int]
 """Two model numbers, the smaller first."""
@@ -44,11 +46,14 @@ class Grid:
         self.view: Ints = self._room[:rows, :columns]
 
     def grow(self, rows: int, columns: int) -> None:
-        """Make the table this large, keeping its counts."""
         if (rows, columns) == (self._rows, self._columns):
             return
-        if rows > self._room.shape[0] or columns > self._room.shape[1]:
-            room = np.zeros((_room(rows, self._room.shape[0]), _room(columns, self._room.shape[1])), dtype=np.int32)
+        there = self._room.shape
+        if rows > there[0] or columns > there[1]:
+            room = np.zeros(
+                [size if size <= old else max(size, 2 * old) for size, old in zip((rows, columns), there, strict=True)],
+                dtype=np.int32,
+            )
             room[: self._rows, : self._columns] = self.view
             self._room = room
         self._rows, self._columns = rows, columns
@@ -60,8 +65,16 @@ class Grid:
         np.add.at(self._room.reshape(-1), rows * width + columns, np.asarray(values, dtype=np.int32))
 
 
-def _room(needed: int, there: int) -> int:
-    return there if needed <= there else max(needed, 2 * there)
+class UpToDate(Generic[T]):
+    """An attribute `x` of something that queues changes: they are settled before `_x` is read."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = f"_{name}"
+
+    def __get__(self, instance: Any, owner: type) -> T:
+        instance._settle()
+        value: T = getattr(instance, self._name)
+        return value
 
 
 class Tallies:
@@ -73,17 +86,30 @@ class Tallies:
     then adds them thousands at a time.
     """
 
+    revision = UpToDate[int]()
+    """A number that grows whenever a count changes."""
+    revised = UpToDate[NDArray[np.int64]]()
+    """By model: the revision at which its counts last changed."""
+    decisive_votes = UpToDate[int]()
+    wins = UpToDate[Grid]()
+    ties = UpToDate[Grid]()
+    both_bad = UpToDate[Grid]()
+    decisive_on = UpToDate[Grid]()
+    rated_on = UpToDate[Grid]()
+    both_bad_on = UpToDate[Grid]()
+    half_points_on = UpToDate[Grid]()
+    pair_prompts = UpToDate[dict[Pair, dict[int, int]]]()
+
     def __init__(self) -> None:
         self._wins, self._ties, self._both_bad = Grid(), Grid(), Grid()
         self._decisive_on, self._rated_on, self._both_bad_on, self._half_points_on = Grid(), Grid(), Grid(), Grid()
-        self._pair_prompts: dict[Pair, Counter[int]] = {}
+        self._pair_prompts: dict[Pair, dict[int, int]] = {}
         self._decisive_votes = 0
         self._waiting = bytearray()
         self._revision = 0
         self._revised: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
 
     def grow(self, models: int, prompts: int) -> None:
-        """Make room for more models and prompts."""
         if models > len(self._revised):
             self._revised = np.concatenate([self._revised, np.zeros(models - len(self._revised), dtype=np.int64)])
         for grid in (self._wins, self._ties, self._both_bad):
@@ -97,75 +123,9 @@ class Tallies:
         if len(self._waiting) >= _VOTE.size * SETTLED_AT:
             self._settle()
 
-    @property
-    def revision(self) -> int:
-        """A number that grows whenever a count changes."""
-        self._settle()
-        return self._revision
-
-    @property
-    def revised(self) -> NDArray[np.int64]:
-        """By model: the revision at which its counts last changed."""
-        self._settle()
-        return self._revised
-
-    @property
-    def decisive_votes(self) -> int:
-        """Decisive votes of all models."""
-        self._settle()
-        return self._decisive_votes
-
     def restored(self) -> None:
         """Sum up what a saved state has put into the tables."""
         self._decisive_votes = int(self._wins.view.sum())
-
-    @property
-    def wins(self) -> Grid:
-        """Votes for a model (row) over another (column)."""
-        self._settle()
-        return self._wins
-
-    @property
-    def ties(self) -> Grid:
-        """Ties of two models, both ways."""
-        self._settle()
-        return self._ties
-
-    @property
-    def both_bad(self) -> Grid:
-        """Both-bad votes, both ways."""
-        self._settle()
-        return self._both_bad
-
-    @property
-    def decisive_on(self) -> Grid:
-        """Decisive votes by model and prompt."""
-        self._settle()
-        return self._decisive_on
-
-    @property
-    def rated_on(self) -> Grid:
-        """Rated votes by model and prompt."""
-        self._settle()
-        return self._rated_on
-
-    @property
-    def both_bad_on(self) -> Grid:
-        """Both-bad votes by model and prompt."""
-        self._settle()
-        return self._both_bad_on
-
-    @property
-    def half_points_on(self) -> Grid:
-        """Half points by model and prompt: 2 for a win, 1 for a tie."""
-        self._settle()
-        return self._half_points_on
-
-    @property
-    def pair_prompts(self) -> dict[Pair, Counter[int]]:
-        """Decisive votes of each pair by prompt; prompts and pairs without any are left out."""
-        self._settle()
-        return self._pair_prompts
 
     @property
     def decisive(self) -> Ints:
@@ -176,11 +136,6 @@ class Tallies:
     def rated(self) -> Ints:
         """Rated votes of each model: decisive ones and ties."""
         return np.asarray(self.decisive + self.ties.view.sum(axis=1), dtype=np.int32)
-
-    @property
-    def decisive_pairs(self) -> Ints:
-        """Decisive votes of each pair, both ways."""
-        return np.asarray(self.wins.view + self.wins.view.T)
 
     def pair_decisive(self, a: int, b: int) -> int:
         """Decisive votes between two models."""
@@ -243,11 +198,11 @@ class Tallies:
             count_by_prompt(self._pair_prompts, *counted)
 
 
-def count_by_prompt(by_pair: dict[Pair, Counter[int]], low: int, high: int, prompt: int, n: int) -> None:
+def count_by_prompt(by_pair: dict[Pair, dict[int, int]], low: int, high: int, prompt: int, n: int) -> None:
     """Add to the count of a pair on a prompt; prompts and pairs whose count is 0 are left out."""
     prompts = by_pair.get((low, high))
     if prompts is None:
-        prompts = by_pair[low, high] = Counter()
+        prompts = by_pair[low, high] = {}
     result = prompts.get(prompt, 0) + n
     if result:
         prompts[prompt] = result

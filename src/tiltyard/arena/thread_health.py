@@ -23,7 +23,6 @@ class ThreadHealth:
         self._in_a_row = 0
 
     def note(self, error: BaseException) -> None:
-        """A pass failed; the thread continues."""
         message = str(error) or type(error).__name__
         self._in_a_row = self._in_a_row + 1 if message == self.trouble else 1
         self.total += 1
@@ -33,7 +32,6 @@ class ThreadHealth:
             _log.error("the %s failed and continues: %s", self.thread, message, exc_info=None if known else error)
 
     def clear(self) -> None:
-        """A pass succeeded."""
         self.trouble = None
         self._in_a_row = 0
 

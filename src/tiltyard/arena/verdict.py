@@ -54,17 +54,19 @@ class BoardVerdict(msgspec.Struct, frozen=True):
 
 
 def board_verdict(board: LiveBoard) -> BoardVerdict:
-    """What the whole board says.
-
-    Parameters:
-        board: The board, in the order that is shown.
-    """
-    young = _too_few(board)
-    if young is not None:
-        return young
+    """What the whole board says."""
+    if not board.rows:
+        return BoardVerdict("There are no models yet.", None, too_few_votes=True)
+    many = plural(len(board.rows), "model")
+    rated = sorted((row.votes - row.both_bad for row in board.rows), reverse=True)
+    known = rated[: (len(rated) + 1) // 2]
+    needed = -(-sum(max(MODEL_VOTES - votes, 0) for votes in known) // 2)
+    if needed:  # at least half of the models have hardly been voted on
+        message = f"{plural(board.votes, 'vote')} so far: too few to rank {many}" if board.votes else "No votes yet"
+        return BoardVerdict(f"{message}.", None, too_few_votes=True, votes_needed=needed)
     if board.phase == SHADOW_PHASE:
         first = board.rows[0]
-        text = f"{first.display_name} has the highest Elo of {plural(len(board.rows), 'model')}. "
+        text = f"{first.display_name} has the highest Elo of {many}. "
         return BoardVerdict(f"{text}This phase does not publish how sure the order is.", None)
     standings = [
         Standing(row.model, row.display_name, row.rank, row.rank_low, row.rank_high, row.badge is Badge.PROVISIONAL)
@@ -73,41 +75,33 @@ def board_verdict(board: LiveBoard) -> BoardVerdict:
     return verdict(standings, by="Elo" if board.ordered_by == "legacy_elo" else "")
 
 
-def _too_few(board: LiveBoard) -> BoardVerdict | None:
-    """What is said while at least half of the models have hardly been voted on."""
-    if not board.rows:
-        return BoardVerdict("There are no models yet.", None, too_few_votes=True)
-    rated = sorted((row.votes - row.both_bad for row in board.rows), reverse=True)
-    known = rated[: (len(rated) + 1) // 2]
-    needed = -(-sum(max(MODEL_VOTES - votes, 0) for votes in known) // 2)
-    if not needed:
-        return None
-    many = plural(len(board.rows), "model")
-    message = f"{plural(board.votes, 'vote')} so far: too few to rank {many}" if board.votes else "No votes yet"
-    return BoardVerdict(f"{message}.", None, too_few_votes=True, votes_needed=needed)
-
-
 def verdict(standings: Sequence[Standing], *, by: str = "") -> BoardVerdict:
-    """What an order with ranges of ranks says.
-
-    Parameters:
-        standings: The models in their order, best first.
-        by: What they are ordered by, if that has to be said.
-    """
+    """What an order with ranges of ranks says."""
     if not standings:
         return BoardVerdict("Too few votes to rank any model.", None, too_few_votes=True)
+    by = f" by {by}" if by else ""
     settled = [one for one in standings if not one.provisional]
     aside = len(standings) - len(settled)
     if not settled:
         return BoardVerdict("Nobody leads yet: all models are provisional.", None)
     if settled[0].low is None:
-        unsure = f"{settled[0].name} is first{_by(by)}; it is too early to say how sure that is."
+        unsure = f"{settled[0].name} is first{by}; it is too early to say how sure that is."
         return BoardVerdict(unsure, None)
     top = settled[0]
     firsts = [one for one in settled if one.low is None or one.low <= top.place or one is top]
     alike = _alike(settled)
     newcomers = any(one.provisional and (one.low is None or one.low <= top.place) for one in standings)
-    parts = [_first(top, firsts, by, newcomers) if top.place == 1 else f"No model with enough votes is first{_by(by)}"]
+    others = [one.name for one in firsts if one is not top]
+    if top.place != 1:
+        parts = [f"No model with enough votes is first{by}"]
+    elif not others:
+        enough = " with enough votes" if newcomers else ""
+        parts = [f"{top.name} leads{by}, and no other model{enough} could be first"]
+    elif len(others) > NAMED:
+        parts = [f"{top.name} is first{by}, but {count(len(others))} others could be"]
+    else:
+        named = others[0] if len(others) == 1 else f"{', '.join(others[:-1])} or {others[-1]}"
+        parts = [f"{top.name} is first{by}, but {named} could be"]
     if alike is not None and (alike[1] - alike[0] > 1 or alike[0] > top.place):
         parts.append(f"places {alike[0]}–{alike[1]} cannot be told apart")
     elif alike is None and len(settled) > 1 and all(one.low == one.high == one.place for one in standings):
@@ -117,21 +111,6 @@ def verdict(standings: Sequence[Standing], *, by: str = "") -> BoardVerdict:
         text += f" {plural(aside, 'provisional model')} {'is' if aside == 1 else 'are'} left aside."
     leader = top.model if len(firsts) == 1 and top.place == 1 and not newcomers else None
     return BoardVerdict(text, leader, tuple(one.model for one in firsts), alike)
-
-
-def _by(by: str) -> str:
-    return f" by {by}" if by else ""
-
-
-def _first(top: Standing, firsts: Sequence[Standing], by: str, newcomers: bool) -> str:
-    others = [one.name for one in firsts if one is not top]
-    if not others:
-        enough = " with enough votes" if newcomers else ""
-        return f"{top.name} leads{_by(by)}, and no other model{enough} could be first"
-    if len(others) > NAMED:
-        return f"{top.name} is first{_by(by)}, but {count(len(others))} others could be"
-    named = others[0] if len(others) == 1 else f"{', '.join(others[:-1])} or {others[-1]}"
-    return f"{top.name} is first{_by(by)}, but {named} could be"
 
 
 def _alike(settled: Sequence[Standing]) -> tuple[int, int] | None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from tiltyard.arena import events as e
-from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.commands import ImportVotes
 from tiltyard.arena.service import Arena
 from tiltyard.arena.state import ArenaState
@@ -44,18 +44,23 @@ def import_votes(arena: Arena, path: Path, mapping: Mapping[str, str] | None = N
     The file names a prompt (`question_id`) in every row, and may say `voter` and `timestamp`; models, prompts and
     answers must be in the arena. A battle that weighs 0, as an excluded vote does in an export, is imported and
     excluded. An import that was interrupted is completed by running it again.
-
-    Parameters:
-        arena: Where to.
-        path: A file of battles: JSON Lines, CSV, Parquet.
-        mapping: Names of its columns, by ours.
     """
-    table = _in_order(read_battles(path, default_source="human", map=mapping))
-    catalog, served, excluded = arena.read(
-        lambda state: (_names(state.catalog), state.catalog.matchups, frozenset(state.excluded))
-    )
-    pairs = list(_events(table, catalog, path))
-    if served and (served > len(pairs) or _last_imported(arena, served) != _summary(*pairs[served - 1])):
+    table = read_battles(path, default_source="human", map=mapping)
+    if "timestamp" in table.columns:
+        table = table.take(np.argsort(table.number_column("timestamp"), kind="stable"))
+
+    def look(state: ArenaState) -> tuple[dict[tuple[str, str], str], int, frozenset[str], list[Any]]:
+        models, prompts = state.catalog.models, state.catalog.prompts
+        answers = {(models[m].model, prompts[p].prompt_id): name for (m, p), name in state.catalog.response_ids.items()}
+        last = [
+            (models[vote.a].model, models[vote.b].model, prompts[vote.prompt].prompt_id, vote.choice)
+            for vote in state.votes.find([f"{MARK}{state.catalog.matchups - 1:09d}"])
+        ]
+        return answers, state.catalog.matchups, frozenset(state.excluded), last
+
+    answers, served, excluded, last = arena.read(look)
+    pairs = list(_events(table, answers, path))
+    if served and (served > len(pairs) or last != [_summary(*pairs[served - 1])]):
         raise ArenaError(
             f"{served:,} matchups were served here already, and they are not the first votes of {path}. "
             "Votes are imported into a new arena only, from one file."
@@ -70,42 +75,11 @@ def import_votes(arena: Arena, path: Path, mapping: Mapping[str, str] | None = N
     return ImportedVotes(served, len(pairs) - served, len(left_out))
 
 
-def _last_imported(arena: Arena, served: int) -> tuple[object, ...] | None:
-    """What the last of so many imported votes says; None if not all of them were imported."""
-
-    def look(state: ArenaState) -> tuple[object, ...] | None:
-        names = state.catalog.models, state.catalog.prompts
-        return next(
-            (
-                (names[0][vote.a].model, names[0][vote.b].model, names[1][vote.prompt].prompt_id, vote.choice)
-                for vote in state.votes.find([f"{MARK}{served - 1:09d}"])
-            ),
-            None,
-        )
-
-    return arena.read(look)
-
-
 def _summary(served: e.Event, voted: e.Event) -> tuple[object, ...]:
     shown, vote = served.body, voted.body
     assert isinstance(shown, e.MatchupServed)
     assert isinstance(vote, e.Voted)
     return (shown.model_a, shown.model_b, shown.prompt_id, vote.choice)
-
-
-def _names(catalog: Catalog) -> dict[tuple[str, str], str]:
-    """The answer of every model to every prompt."""
-    return {
-        (catalog.models[model].model, catalog.prompts[prompt].prompt_id): answer
-        for (model, prompt), answer in catalog.response_ids.items()
-    }
-
-
-def _in_order(table: BattleTable) -> BattleTable:
-    """The battles in the order of their times; without times, as they are in the file."""
-    if "timestamp" not in table.columns:
-        return table
-    return table.take(np.argsort(table.number_column("timestamp"), kind="stable"))
 
 
 def _events(table: BattleTable, answers: dict[tuple[str, str], str], path: Path) -> Iterator[tuple[e.Event, e.Event]]:
@@ -124,27 +98,20 @@ def _events(table: BattleTable, answers: dict[tuple[str, str], str], path: Path)
                 )
         if not 0.0 < at <= now:
             raise ArenaError(f"{path}: vote {number + 1:,} has the time {at:g}, which is not in the past. Correct it.")
-        yield _vote(number, voter, int(at) * SECOND, (a, b, prompt or ""), answers, table.outcome[number])
-
-
-def _vote(
-    number: int, voter: int, at: int, shown: tuple[str, str, str], answers: dict[tuple[str, str], str], outcome: int
-) -> tuple[e.Event, e.Event]:
-    a, b, prompt = shown
-    name = f"{MARK}{number:09d}"
-    served = e.MatchupServed(
-        matchup_id=name,
-        voter=f"{MARK}v{voter + 1}" if voter >= 0 else f"{MARK}n{number + 1}",
-        prompt_id=prompt,
-        model_a=a,
-        model_b=b,
-        response_a=answers[a, prompt],
-        response_b=answers[b, prompt],
-        lane="imported",
-        reason="a vote that was cast elsewhere",
-        probability=1.0,
-        seed=0,
-        expires_at=at,
-    )
-    voted = e.Voted(matchup_id=name, choice=_CHOICES[Outcome.of_code(int(outcome))])
-    return e.Event(at, served), e.Event(at, voted)
+        name = f"{MARK}{number:09d}"
+        served = e.MatchupServed(
+            matchup_id=name,
+            voter=f"{MARK}v{voter + 1}" if voter >= 0 else f"{MARK}n{number + 1}",
+            prompt_id=prompt or "",
+            model_a=a,
+            model_b=b,
+            response_a=answers[a, prompt or ""],
+            response_b=answers[b, prompt or ""],
+            lane="imported",
+            reason="a vote that was cast elsewhere",
+            probability=1.0,
+            seed=0,
+            expires_at=int(at) * SECOND,
+        )
+        voted = e.Voted(matchup_id=name, choice=_CHOICES[Outcome.of_code(int(table.outcome[number]))])
+        yield e.Event(int(at) * SECOND, served), e.Event(int(at) * SECOND, voted)

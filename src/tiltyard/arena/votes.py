@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from struct import Struct
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -107,11 +107,7 @@ class VoteTable:
         return np.array([1.0, 0.0, 0.5, 0.5])[self.outcome]
 
     def battles(self, weight: Floats | None = None) -> BattleTable:
-        """The votes as battles that people decided, with prompt, voter and time as columns, and their weights.
-
-        Parameters:
-            weight: Other weights than the votes' own.
-        """
+        """The votes as battles that people decided, with prompt, voter and time as columns, and their weights."""
         names = tuple(sorted(self.models))
         code = np.array([names.index(name) for name in self.models], dtype=np.int32)
         voters = list(self.voters) or [str(number) for number in range(int(self.voter.max(initial=-1)) + 1)]
@@ -137,8 +133,6 @@ class CatalogNames(NamedTuple):
     prompts: list[PromptAdded]
 
 
-_TYPES = {"q": np.int64, "I": np.uint32, "B": np.uint8}
-
 _CHOICES = tuple(Choice)
 _CHOICE_NUMBERS = {choice: number for number, choice in enumerate(_CHOICES)}
 _OUTCOMES = np.array([choice.outcome.code for choice in _CHOICES], dtype=np.int8)
@@ -146,7 +140,6 @@ _OUTCOMES = np.array([choice.outcome.code for choice in _CHOICES], dtype=np.int8
 _STANDINGS = tuple(VoteStanding)
 _STANDING_NUMBERS = {standing: number for number, standing in enumerate(_STANDINGS)}
 _COUNTED, _UNDONE = _STANDING_NUMBERS[VoteStanding.COUNTED], _STANDING_NUMBERS[VoteStanding.UNDONE]
-
 
 _FIELDS = {
     **dict.fromkeys(("seq", "at"), "q"),
@@ -192,15 +185,7 @@ class VoteColumns:
     def __iter__(self) -> Iterator[CastVote]:
         return (self[place] for place in range(len(self)))
 
-    @overload
-    def __getitem__(self, place: int) -> CastVote: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> list[CastVote]: ...
-
-    def __getitem__(self, place: int | slice) -> CastVote | list[CastVote]:
-        if isinstance(place, slice):
-            return [self[one] for one in range(*place.indices(len(self)))]
+    def __getitem__(self, place: int) -> CastVote:
         if place < 0:
             place += len(self)
         row = _ROW.unpack_from(self._rows, place * _ROW.size)
@@ -221,7 +206,6 @@ class VoteColumns:
         )
 
     def cast(self, vote: CastVote) -> None:
-        """Add the next vote of the log."""
         self._rows += _ROW.pack(
             vote.seq,
             vote.at,
@@ -262,13 +246,11 @@ class VoteColumns:
         return result[::-1]
 
     def change(self, vote: CastVote, standing: VoteStanding) -> None:
-        """Change whether a vote counts."""
         place = self.place(vote.seq)
         assert place is not None, "the vote was found here"
         self.column("standing")[place] = _STANDING_NUMBERS[standing]
 
     def of_voter(self, voter: str) -> list[CastVote]:
-        """One voter's votes."""
         number = self._voters.get(voter, -1)
         return [self[place] for place in np.flatnonzero(self.column("voter") == number).tolist()]
 
@@ -298,7 +280,6 @@ class VoteColumns:
         return np.asarray(self.column("standing")[places] == _COUNTED)
 
     def copy(self) -> VoteColumns:
-        """The votes as they are now."""
         made = VoteColumns()
         for name, column in vars(self).items():
             setattr(made, name, copy(column))
@@ -330,7 +311,7 @@ class VoteColumns:
 
 def view_of(column: array[int]) -> NDArray[Any]:
     """A column without a copy of it; it cannot grow until this is dropped."""
-    return np.frombuffer(column, dtype=_TYPES[column.typecode])
+    return np.frombuffer(column, dtype=column.typecode)
 
 
 def _renumbered(numbers: NDArray[Any], texts: list[str], left_out: str | None = None) -> tuple[Ints, tuple[str, ...]]:

@@ -21,6 +21,9 @@ CLOCK_MARGIN = 2 * SECOND
 """How far the clocks of two hosts may differ: one host's clock decides when names are shown, another's until when to
 undo."""
 
+NAMES_LATER = "this review shows who wrote the answers when it is closed."
+REVIEW_OVER = "this review is closed. Thank you; there is nothing more to do."
+
 
 class NotYours(ArenaError):
     """There is no such matchup for this voter."""
@@ -109,6 +112,26 @@ class Decision(msgspec.Struct, frozen=True):
     refusal: ArenaError | None = None
 
 
+class VotingPolicy(msgspec.Struct, frozen=True):
+    """What an arena makes of the rules below. Where anybody votes they hold as they are."""
+
+    over: ArenaError | None = None
+    """Why nothing is voted on, skipped, undone or explained any more."""
+    names_later: ArenaError | None = None
+    """Why nobody is told a name now: votes hold names back, whatever is asked for."""
+    explains_all: bool = False
+    """Whether votes that can be undone, and skips, are explained, too."""
+
+    @classmethod
+    def of_review(cls, review: e.ReviewSet) -> VotingPolicy:
+        """A team's review: it ends, and until then it may hold all names back."""
+        return cls(
+            over=ReviewClosed(REVIEW_OVER) if review.closed else None,
+            names_later=NoVote(NAMES_LATER) if review.holds_names else None,
+            explains_all=True,
+        )
+
+
 def vote(
     ballot: Ballot,
     choice: e.Choice,
@@ -139,8 +162,11 @@ def vote(
         return Decision(expired.ballot, expired.body, _gone(expired.ballot))
     undo_until = None if reveal or not undo_seconds else now + undo_seconds * SECOND
     moved = block if block != ballot.block else ""
-    body = e.Voted(matchup_id=ballot.id, choice=choice, undo_until=undo_until, block=moved, unrendered=unrendered)
-    return Decision(after(ballot, body, now), body)
+    return _decided(
+        ballot,
+        e.Voted(matchup_id=ballot.id, choice=choice, undo_until=undo_until, block=moved, unrendered=unrendered),
+        now,
+    )
 
 
 def choice_if_unrendered(unrendered: str, counts: UnrenderedCounts) -> e.Choice:
@@ -167,7 +193,10 @@ def shows_names(status: MatchupStatus, undo_until: int | None, now: int) -> bool
 def _show(ballot: Ballot, now: int) -> Decision:
     if shows_names(ballot.status, ballot.undo_until, now):
         return Decision(ballot)
-    body = e.Revealed(matchup_id=ballot.id)
+    return _decided(ballot, e.Revealed(matchup_id=ballot.id), now)
+
+
+def _decided(ballot: Ballot, body: e.AnyBody, now: int) -> Decision:
     return Decision(after(ballot, body, now), body)
 
 
@@ -179,7 +208,7 @@ def skip(ballot: Ballot, now: int) -> Decision:
         return Decision(ballot, refusal=TooLate(f"matchup {ballot.id} was voted on already. Ask for another."))
     if ballot.status is not MatchupStatus.OPEN:
         return Decision(ballot, refusal=_gone(ballot))
-    return Decision(_closed(ballot, MatchupStatus.SKIPPED, now, None), e.Skipped(matchup_id=ballot.id))
+    return _decided(ballot, e.Skipped(matchup_id=ballot.id), now)
 
 
 def undo(ballot: Ballot, now: int) -> Decision:
@@ -194,21 +223,21 @@ def undo(ballot: Ballot, now: int) -> Decision:
     if now > ballot.undo_until:
         late = TooLate(f"the time to undo the vote on {ballot.id} is over; it is final. Ask for another.")
         return Decision(ballot, refusal=late)
-    return Decision(_closed(ballot, MatchupStatus.UNDONE, now, ballot.choice), e.Undone(matchup_id=ballot.id))
+    return _decided(ballot, e.Undone(matchup_id=ballot.id), now)
 
 
-def explain(ballot: Ballot, tags: tuple[str, ...], comment: str, now: int, *, in_review: bool = False) -> Decision:
-    """Say why. Only the voter of a final vote can, whose names were shown.
-
-    In a review names are held back, so also a vote that can be undone is explained, and why one cannot judge.
-    """
-    if in_review and ballot.status in (MatchupStatus.VOTED, MatchupStatus.SKIPPED):
-        return Decision(ballot, e.Explained(matchup_id=ballot.id, tags=tags, comment=comment))
-    if ballot.status is not MatchupStatus.VOTED:
-        refusal = _gone(ballot) if ballot.status is not MatchupStatus.OPEN else NoVote(f"vote on {ballot.id} first.")
-        return Decision(ballot, refusal=refusal)
-    if not shows_names(ballot.status, ballot.undo_until, now):
-        return Decision(ballot, refusal=NoVote(f"the vote on {ballot.id} is not final yet. Show the names first."))
+def explain(
+    ballot: Ballot, tags: tuple[str, ...], comment: str, now: int, policy: VotingPolicy | None = None
+) -> Decision:
+    """Say why. Only the voter of a final vote can, whose names were shown, unless the policy has all explained."""
+    explains_all = policy is not None and policy.explains_all
+    if not (explains_all and ballot.status in (MatchupStatus.VOTED, MatchupStatus.SKIPPED)):
+        if ballot.status is MatchupStatus.OPEN:
+            return Decision(ballot, refusal=NoVote(f"vote on {ballot.id} first."))
+        if ballot.status is not MatchupStatus.VOTED:
+            return Decision(ballot, refusal=_gone(ballot))
+        if not shows_names(ballot.status, ballot.undo_until, now):
+            return Decision(ballot, refusal=NoVote(f"the vote on {ballot.id} is not final yet. Show the names first."))
     return Decision(ballot, e.Explained(matchup_id=ballot.id, tags=tags, comment=comment))
 
 
@@ -216,7 +245,7 @@ def expire(ballot: Ballot, now: int) -> Decision:
     """Close a matchup that nobody voted on in time; others are unchanged."""
     if ballot.status is not MatchupStatus.OPEN or now < ballot.expires_at:
         return Decision(ballot)
-    return Decision(_closed(ballot, MatchupStatus.EXPIRED, now, None), e.Expired(matchup_id=ballot.id))
+    return _decided(ballot, e.Expired(matchup_id=ballot.id), now)
 
 
 def after(ballot: Ballot, body: e.AnyBody, at: int) -> Ballot:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 from numpy.random import Generator
@@ -160,12 +160,10 @@ class ShownRecord:
             del self.unvoted[next(iter(self.unvoted))]
 
     def was_shown(self, pair: Pair, prompt: int) -> bool:
-        """Whether this pair was shown on this prompt and not voted on since."""
         result = self.unvoted.get(pair)
         return result is not None and prompt in result.prompts
 
     def waits(self, pair: Pair) -> bool:
-        """Whether this pair waits."""
         result = self.unvoted.get(pair)
         return result is not None and result.waits
 
@@ -186,12 +184,8 @@ class Due(NamedTuple):
     may_open: bool = True
 
 
-class Again(Protocol):
-    """Finds a prompt for a pair that waits; None where this voter has seen all, unless one may be repeated."""
-
-    def __call__(self, due: DuePair, *, repeat: bool = False) -> ChosenMatchup | None:
-        """The pair on a prompt."""
-        ...
+Again = Callable[..., ChosenMatchup | None]
+"""Finds a prompt for a `DuePair`; None where this voter has seen all, unless one may be repeated (`repeat`)."""
 
 
 class _HeldVote(NamedTuple):
@@ -215,11 +209,9 @@ class WaitingPairs:
         self._rules = WaitingRules()
 
     def knows(self, block: str) -> bool:
-        """Whether this block is in memory."""
         return block in self._blocks
 
     def knows_session(self, voter: str) -> bool:
-        """Whether this voter's session is in memory."""
         return voter in self._sessions
 
     def enter(self, block: str, rules: WaitingRules, past: Iterable[PastMatchup] = (), votes: int = 0) -> None:
@@ -241,7 +233,6 @@ class WaitingPairs:
     def _replay(
         self, record: ShownRecord, past: Iterable[PastMatchup], rules: WaitingRules, *, latest_last: bool
     ) -> None:
-        """Let a record live through its past, in the order of time."""
         happened = [(one.shown.at, 0, one) for one in past]
         happened += [(one.closed_at, 1, one) for _, _, one in happened if one.closed_at is not None]
         for _, closes, one in sorted(happened, key=lambda each: each[:2]):
@@ -375,7 +366,6 @@ class WaitingPairs:
         ]
 
     def _closed(self, matchup_id: str) -> ShownPair | None:
-        """Take a matchup from those before a visitor."""
         shown = self._open.pop(matchup_id, None)
         if shown is not None:
             for record in self._records(shown):

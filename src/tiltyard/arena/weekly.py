@@ -5,15 +5,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Literal
 
 import msgspec
 import numpy as np
 
-from tiltyard.arena import events as e
 from tiltyard.arena.blindness import is_blind
 from tiltyard.arena.board import (
     Evidence,
@@ -41,7 +39,7 @@ from tiltyard.validity.fairness import (
     side_balance,
 )
 from tiltyard.validity.publication import Publication, Status
-from tiltyard.validity.quality import QualityVotes, high_both_bad, rising_both_bad
+from tiltyard.validity.quality import QualityFlag, QualityVotes, high_both_bad, rising_both_bad
 
 
 class BoardAt(msgspec.Struct, frozen=True):
@@ -146,15 +144,6 @@ class ContenderLane(msgspec.Struct, frozen=True):
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "open", self.models > 1 and self.ready == self.models)
-
-
-def _contender_lane(state: ArenaState, models: list[int], period: Period) -> ContenderLane:
-    order = conservative_order(state, np.array(models, dtype=np.int64))
-    before = period.served.before_contender
-    was_open = bool(period.votes.by_contender_lane[period.votes.at < period.since].any())
-    by_chance = (1.0 - state.policy.lanes.contender) ** before > CHANCE_OF_NO_TURN
-    closed_for = 0 if was_open or by_chance else before
-    return ContenderLane(*ready_contenders(state, order), state.policy.contender_opens_at, closed_for)
 
 
 class ExposureOfModel(msgspec.Struct, frozen=True):
@@ -361,15 +350,36 @@ class WeeklyReport(msgspec.Struct, frozen=True, eq=False):
         )
 
 
+def failing_model(flag: QualityFlag, votes: VoteTable) -> FailingModel:
+    """A model that fails its readers, with names of models and prompts for their numbers."""
+    worst = (msgspec.structs.asdict(one) | {"prompt": votes.prompts[one.prompt]} for one in flag.worst_prompts)
+    facts = msgspec.structs.asdict(flag) | {"model": votes.models[flag.model]}
+    return FailingModel(**facts | {"worst_prompts": tuple(FailingPrompt(**one) for one in worst)})
+
+
 def weekly_report(state: ArenaState, period: Period, result: Findings | None = None) -> WeeklyReport:
     """The report over a period, of the state at its end; findings add intervals, badges' ranges and calibration."""
     result = Findings() if result is None else result
     board = live_board(state, evidence=result.evidence)
     order = [state.catalog.model(row.model) for row in board.rows]
-    top = state.policy.publication.top
-    looks = (*(look for look in period.looks if look.at < period.until), look_at(state, period.until))
+    top, names, now = state.policy.publication.top, state.catalog.models, state.ratings
+    known = {
+        names[model].model: Known(float(now.rating[model]), float(now.deviation[model])) for model in state.order()
+    }
+    looks = (*(look for look in period.looks if look.at < period.until), BoardAt(period.until, known))
     standings = [look.standings for look in looks]
     recent = period.votes.at >= period.since
+    rules, votes = state.policy.flags, period.votes
+    looked_at = QualityVotes(votes.model_a, votes.model_b, votes.prompt, ~votes.rated, recent)
+    least, models = rules.quality_votes, state.order()
+    rising = rising_both_bad(looked_at, models, least_votes=least, least_rise=rules.quality_rise)
+    high = high_both_bad(looked_at, models, least_votes=least, level=rules.quality_level)
+    ready = ready_contenders(state, conservative_order(state, np.array(order, dtype=np.int64)))
+    before = period.served.before_contender
+    was_open = bool(votes.by_contender_lane[votes.at < period.since].any())
+    by_chance = (1.0 - state.policy.lanes.contender) ** before > CHANCE_OF_NO_TURN
+    as_a = np.bincount(period.served.model_a, minlength=len(names))
+    shown = as_a + np.bincount(period.served.model_b, minlength=len(names))
     return WeeklyReport(
         since=period.since,
         until=period.until,
@@ -379,16 +389,28 @@ def weekly_report(state: ArenaState, period: Period, result: Findings | None = N
         events=period.events,
         models=tuple(row.model for row in board.rows),
         exposure=window_exposure(state, period.votes, order),
-        contenders=tuple(state.catalog.models[model].model for model in contenders(state)),
-        pairs=adjacent_pairs(state),
+        contenders=tuple(names[model].model for model in contenders(state)),
+        pairs=tuple(
+            AdjacentPair(
+                names[above].model,
+                names[below].model,
+                state.tallies.pair_decisive(above, below),
+                state.tallies.distinct_prompts(above, below),
+                completeness(state, above, below),
+            )
+            for above, below in pairwise(official_order(state)[:top])
+        ),
         stability=confidence_stability(standings[0], standings[-1]),
         looks=looks,
         churn=top_churn(standings, top),
         lanes=tuple(lane_shares(period.served.lanes, [(lane, getattr(state.policy.lanes, lane)) for lane in LANES])),
         lanes_on=state.phase > 1,
-        contender_lane=_contender_lane(state, order, period),
-        sides=_sides(period.served, order),
-        quality=tuple(_quality(state, period.votes, period.since)),
+        contender_lane=ContenderLane(*ready, state.policy.contender_opens_at, 0 if was_open or by_chance else before),
+        sides=side_balance(period.served.model_a, period.served.model_b, shown[order], as_a[order]),
+        quality=tuple(
+            failing_model(flag, votes)
+            for flag in (*rising, *(flag for flag in high if flag.model not in {flag.model for flag in rising}))
+        ),
         flags=period.flags,
         exclusions=period.exclusions,
         blind=is_blind(state),
@@ -416,96 +438,7 @@ def window_exposure(state: ArenaState, votes: VoteTable, order: list[int]) -> Ex
     )
 
 
-def adjacent_pairs(state: ArenaState) -> tuple[AdjacentPair, ...]:
-    """The adjacent pairs among the top models of the order shown, which the publication rule checks."""
-    names, tallies = state.catalog.models, state.tallies
-    return tuple(
-        AdjacentPair(
-            names[above].model,
-            names[below].model,
-            tallies.pair_decisive(above, below),
-            tallies.distinct_prompts(above, below),
-            completeness(state, above, below),
-        )
-        for above, below in pairwise(official_order(state)[: state.policy.publication.top])
-    )
-
-
-def _sides(served: ServedPairs, order: list[int]) -> SideBalance:
-    size = max([*order, int(served.model_a.max(initial=0)), int(served.model_b.max(initial=0))], default=0) + 1
-    as_a = np.bincount(served.model_a, minlength=size)
-    shown = as_a + np.bincount(served.model_b, minlength=size)
-    return side_balance(served.model_a, served.model_b, shown[order], as_a[order])
-
-
-def _quality(state: ArenaState, votes: VoteTable, since: int) -> Iterator[FailingModel]:
-    rules = state.policy.flags
-    looked_at = QualityVotes(votes.model_a, votes.model_b, votes.prompt, ~votes.rated, votes.at >= since)
-    least, models = rules.quality_votes, state.order()
-    rising = rising_both_bad(looked_at, models, least_votes=least, least_rise=rules.quality_rise)
-    named = {flag.model for flag in rising}
-    high = high_both_bad(looked_at, models, least_votes=least, level=rules.quality_level)
-    for flag in (*rising, *(flag for flag in high if flag.model not in named)):
-        failed = ((votes.prompts[one.prompt], one.excess, one.both_bad, one.votes) for one in flag.worst_prompts)
-        worst = tuple(FailingPrompt(*one) for one in failed)
-        facts = msgspec.structs.asdict(flag) | {"model": votes.models[flag.model], "worst_prompts": worst}
-        yield FailingModel(**facts)
-
-
-def look_at(state: ArenaState, at: int) -> BoardAt:
-    """The current standings of the enabled models, labelled with a time."""
-    now = state.ratings
-    known = {
-        state.catalog.models[model].model: Known(float(now.rating[model]), float(now.deviation[model]))
-        for model in state.order()
-    }
-    return BoardAt(at, known)
-
-
 def closed_only(kinds: Mapping[str, int], served: Iterable[str], state: ArenaState) -> dict[str, int]:
     """Counts of events by kind, in which a matchup counts as served once it is closed."""
     still_open = sum(name in state.schedule.in_flight for name in served)
     return {kind: n - still_open if kind == "matchup_served" else n for kind, n in kinds.items()}
-
-
-class PeriodEvents:
-    """What happened within the period."""
-
-    def __init__(self) -> None:
-        self.served: list[e.MatchupServed] = []
-        self.kinds: Counter[str] = Counter()
-        self.flags: list[Note] = []
-        self.exclusions: list[Note] = []
-
-    def take(self, body: e.Body) -> None:
-        """Add one event of the period."""
-        self.kinds[str(body.__struct_config__.tag)] += 1
-        match body:
-            case e.MatchupServed():
-                self.served.append(body)
-            case e.Flagged():
-                self.flags.append(note_of(body))
-            case e.Excluded() | e.Restored():
-                self.exclusions.append(note_of(body))
-
-    def period(self, since: int, state: ArenaState, looks: tuple[BoardAt, ...], votes: VoteTable) -> Period:
-        """The period as the report needs it; `votes` are the counted votes of the whole log."""
-        voted = set(votes.matchup_ids)
-        counted = [body for body in self.served if body.matchup_id in voted]
-        lanes = [body.lane for body in counted if body.lane in LANES]
-        served = ServedPairs(
-            np.array([state.catalog.model(body.model_a) for body in counted], dtype=np.int64),
-            np.array([state.catalog.model(body.model_b) for body in counted], dtype=np.int64),
-            dict(Counter(body.lane for body in counted)),
-            [*lanes, "contender"].index("contender"),
-        )
-        return Period(
-            since=since,
-            until=state.at,
-            looks=looks,
-            votes=votes,
-            served=served,
-            events=closed_only(self.kinds, (body.matchup_id for body in self.served), state),
-            flags=tuple(self.flags),
-            exclusions=tuple(self.exclusions),
-        )

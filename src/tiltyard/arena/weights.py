@@ -6,7 +6,6 @@ log (or an export) computes the same weights, bit for bit.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -37,11 +36,9 @@ def are_weighed(votes: VoteTable, rules: DefenceRules) -> bool:
 
 
 def vote_weights(votes: VoteTable, rules: DefenceRules) -> Floats:
-    """The weight of every counted vote, above 0 and at most 1; BOTH_BAD votes, which move no rating, weigh 1.
+    """The weight of every counted vote, in the order of the log, above 0 and at most 1.
 
-    Parameters:
-        votes: The counted votes, in the order of the log.
-        rules: The arena's policy has them as `defences`.
+    BOTH_BAD votes, which move no rating, weigh 1.
     """
     weight = np.ones(len(votes))
     if not are_weighed(votes, rules):
@@ -58,12 +55,7 @@ def vote_weights(votes: VoteTable, rules: DefenceRules) -> Floats:
 
 
 def weighed(votes: VoteTable, rules: DefenceRules) -> VoteTable:
-    """The same votes with their weights.
-
-    Parameters:
-        votes: The counted votes, in the order of the log.
-        rules: The arena's policy has them as `defences`.
-    """
+    """The same votes with their weights."""
     return replace(votes, weight=vote_weights(votes, rules)) if are_weighed(votes, rules) else votes
 
 
@@ -81,7 +73,6 @@ class ContestedModel(msgspec.Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """The finding in words."""
         more = "more" if self.z > 0 else "less"
         span = "day" if self.days == 1 else f"{self.days} days"
         return (
@@ -90,13 +81,7 @@ class ContestedModel(msgspec.Struct, frozen=True):
 
 
 def contested_models(votes: VoteTable, rules: DefenceRules, until: int) -> tuple[ContestedModel, ...]:
-    """The models to be looked at, the clearest span of each; nothing follows from it by itself.
-
-    Parameters:
-        votes: The counted votes.
-        rules: The arena's policy has them as `defences`.
-        until: The end of the latest votes, in microseconds.
-    """
+    """The models to be looked at, the clearest span of each up to `until` (microseconds); nothing follows by itself."""
     rated = votes.rated
     if not (rules.on and rules.alarm_z and rated.any()):
         return ()
@@ -118,11 +103,6 @@ def blocks_to_swap(votes: VoteTable, order: Sequence[str], rules: DefenceRules) 
 
     An estimate to first order, for votes spread over so many days that the limits on time do not bind. At least 1; None
     where votes are not weighed, as one block is then enough.
-
-    Parameters:
-        votes: The counted votes with their weights.
-        order: The models, best first.
-        rules: The arena's policy has them as `defences`.
     """
     if not are_weighed(votes, rules):
         return (None,) * max(len(order) - 1, 0)
@@ -136,11 +116,3 @@ def blocks_to_swap(votes: VoteTable, order: Sequence[str], rules: DefenceRules) 
     places = [votes.models.index(name) for name in order]
     needed = [(strength[high] - strength[low]) * information[low] / each for high, low in pairwise(places)]
     return tuple(max(1, int(np.ceil(number))) for number in needed)
-
-
-def fingerprint(*columns: Floats) -> str:
-    """SHA-256 over numbers, bit for bit: what `verify` compares of a publication."""
-    result = hashlib.sha256()
-    for column in columns:
-        result.update(np.ascontiguousarray(column, dtype="<f8").tobytes())
-    return result.hexdigest()

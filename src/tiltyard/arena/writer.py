@@ -38,16 +38,14 @@ from tiltyard.arena.commands import (
     ReadState,
     ServedMatchup,
     ServeMatchup,
-    UndoVote,
     check_events,
 )
-from tiltyard.arena.events import AnyBody, Event, Expired, MatchupServed, PromptAdded, ResponseAdded
+from tiltyard.arena.events import Event, Expired, MatchupServed, PromptAdded, ResponseAdded
 from tiltyard.arena.limits import Limiter
-from tiltyard.arena.matchmaking import Chooser, FollowsLog, Matchmaker, SeenMatchups, prompt_for_pair, served_event
+from tiltyard.arena.matchmaking import Chooser, FollowsLog, Matchmaker, SeenMatchups, served_event
 from tiltyard.arena.randomness import random_seed
 from tiltyard.arena.running import RunningRatings
 from tiltyard.arena.schedule import Reserved
-from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store, files, log, matchups
 from tiltyard.arena.store.checkpoints import load_state
 from tiltyard.arena.store.database import Connection
@@ -100,19 +98,13 @@ class Writer:
     ) -> None:
         self._store = store
         self._chooser = chooser
-        given: object = chooser
-        self._follower = given if isinstance(given, FollowsLog) else None
-        self._again = chooser.prompt_for_pair if isinstance(chooser, Matchmaker) else prompt_for_pair
         self._now = now
         self._rng = rng
         self._new_id = new_id
         self._idle_seconds = idle_seconds
         self.running = RunningRatings()
-        self._state: ArenaState | None = None
-        self._hash = ""
-        self._limiter = Limiter()
-        self._waiting = WaitingPairs()
-        self._seen: OrderedDict[str, SeenMatchups] = OrderedDict()
+        self._memory: ArenaMemory | None = None
+        """None before the first group and after an error: it is then read again."""
         self._followed = self._tidied = self._forget_voters_at = time.monotonic()
         self._queue: queue.SimpleQueue[Command[Any] | None] = queue.SimpleQueue()
         self._closed = threading.Event()
@@ -130,7 +122,6 @@ class Writer:
         self._queue.put(command)
 
     def load(self) -> Load:
-        """How busy the thread is now."""
         began = self._began
         return Load(self._queue.qsize(), 0.0 if began is None else time.monotonic() - began)
 
@@ -156,7 +147,7 @@ class Writer:
                 if self._open:
                     self._idle()
             except BaseException as error:  # only this thread writes, so it must not end
-                self._state = self._began = None
+                self._memory = self._began = None
                 self.failures.note(error)
             else:
                 self.failures.clear()
@@ -188,10 +179,10 @@ class Writer:
         try:
             self._execute(group, joined=joined)
         except StoreError as error:
-            self._state = None
+            self._memory = None
             _fail(group, error)
         except BaseException as error:
-            self._state = None
+            self._memory = None
             if len(group) == 1:
                 _fail(group, error if isinstance(error, Exception) else RuntimeError(f"a command ended in {error!r}"))
                 return
@@ -207,12 +198,12 @@ class Writer:
         if passed - self._tidied >= TIDY_SECONDS:
             self._tidied, now, days = passed, self._now(), None
             self._execute([CloseExpired(now)])
-            if self._state is not None and passed >= self._forget_voters_at:
-                days = self._state.policy.retention.voter_days
+            if self._memory is not None and passed >= self._forget_voters_at:
+                days = self._memory.state.policy.retention.voter_days
                 self._forget_voters_at = passed + FORGET_SECONDS
             tidy(self._store, now, days)
-        elif self._state is not None and passed - self._followed >= FOLLOW_SECONDS:
-            self._follow()
+        elif self._memory is not None and passed - self._followed >= FOLLOW_SECONDS:
+            self._follow(self._memory)
 
     # --- One group ---
 
@@ -221,145 +212,177 @@ class Writer:
 
         What waited past its deadline is refused once the group has the lock.
         """
-        if self._state is None:
-            self._load()
+        memory = self._memory
+        if memory is None:
+            with self._store.database.read() as connection:
+                memory = ArenaMemory(self._store, connection, self._chooser, self.running)
         elif time.monotonic() - self._followed >= FOLLOW_SECONDS:
-            self._follow()
+            self._follow(memory)
         if any(not isinstance(command, ReadState) for command in group):
             with self._store.database.write(lock=True) as connection:
                 if joined and not self._queue.empty() and len(group) < LARGEST_GROUP:
                     self._take(self._queue.get(), group)
                 _refuse_late(group)
-                state = self._catch_up(connection)
-                self._state = None  # until the commit it may be ahead of the database
-                group_ = _Group(self, connection, state, self._now())
-                group_.run([command for command in group if not isinstance(command, ReadState)])
-                digest = group_.finish()
-            self._state, self._hash = state, digest
+                memory.catch_up(connection)
+                self._followed = time.monotonic()
+                self._memory = None  # until the commit it may be ahead of the database
+                transaction = WriteTransaction(memory, connection, self._now(), self._new_id, self._rng)
+                transaction.run([command for command in group if not isinstance(command, ReadState)])
+                transaction.finish()
         else:
             _refuse_late(group)
-            self._follow()
+            self._follow(memory)
+        self._memory = memory
         for command in group:
             if isinstance(command, ReadState):
-                assert self._state is not None
                 try:
-                    command.answer(command.look(self._state))
+                    command.answer(command.look(memory.state))
                 except Exception as error:  # it comes from the caller's function, and goes back to the caller
                     command.refuse(error)
 
-    def _load(self) -> None:
-        self._seen.clear()
-        self._limiter.forget()
-        self._waiting = WaitingPairs()
-        with self._store.database.read() as connection:
-            self._state, self._hash = load_state(connection)
-            if self._follower is not None:
-                self._follower.begin()
-                for page in log.pages(connection, 0, self._state.seq):
-                    for event in page.events:
-                        self._follower.note(event)
-
-    def _follow(self) -> None:
+    def _follow(self, memory: ArenaMemory) -> None:
         """Catch up without the lock."""
         with self._store.database.read() as connection:
-            self._catch_up(connection)
+            memory.catch_up(connection)
+        self._followed = time.monotonic()
 
-    def _catch_up(self, connection: Connection) -> ArenaState:
+
+class ArenaMemory:
+    """What the writing thread keeps of the log: the state after its last event, what voters saw, which pairs wait.
+
+    What an error leaves behind may be ahead of the database, and is thrown away as a whole.
+    """
+
+    def __init__(self, store: Store, connection: Connection, chooser: Chooser, running: RunningRatings) -> None:
+        self.store = store
+        self.chooser = chooser
+        self.running = running
+        self.again = (chooser if isinstance(chooser, Matchmaker) else Matchmaker()).prompt_for_pair
+        self.limiter = Limiter()
+        self.waiting = WaitingPairs()
+        self.seen: OrderedDict[str, SeenMatchups] = OrderedDict()
+        self.state, self.head = load_state(connection)
+        """`head` is the hash of the last event that the state has."""
+        follower: object = chooser
+        self.follower = follower if isinstance(follower, FollowsLog) else None
+        if self.follower is not None:
+            self.follower.begin()
+            for page in log.pages(connection, 0, self.state.seq):
+                for event in page.events:
+                    self.follower.note(event)
+
+    def catch_up(self, connection: Connection) -> None:
         """Apply what others have written.
 
         If the last event we know is no longer in the log, somebody has put another database in place: this group
         fails, and the next one reads what is there now.
         """
-        state = self._state
-        assert state is not None
+        state = self.state
         assert isinstance(state.votes, matchups.TableVotes)
         state.votes.begin(connection)
-        if log.hash_at(connection, state.seq) != self._hash:
-            self._store.database.check_files()
+        if log.hash_at(connection, state.seq) != self.head:
+            self.store.database.check_files()
             raise StoreError(f"event {state.seq} of the log is another one than before. Run `tiltyard arena verify`.")
         for page in log.pages(connection, state.seq):
             for event in page.events:
                 state.apply(state.seq + 1, event)
-                self._note(event, state)
-            self._hash = page.head
-        self._followed = time.monotonic()
-        return state
+                self.note(event)
+            self.head = page.head
 
-    def _note(self, event: Event, state: ArenaState) -> None:
-        """Remember what a voter has seen, and which pairs wait."""
-        body = event.body
-        if self._follower is not None:
-            self._follower.note(event)
+    def note(self, event: Event) -> None:
+        """Remember what an event, which the state has, says of voters and of pairs that wait."""
+        body, state = event.body, self.state
+        if self.follower is not None:
+            self.follower.note(event)
         if not isinstance(body, MatchupServed):
-            self._waiting.close(body, event.at)
+            self.waiting.close(body, event.at)
             return
         served = state.schedule.in_flight[body.matchup_id]
         shown = shown_pair(body, served.a, served.b, served.prompt, event.at)
-        self._waiting.served(body.matchup_id, shown, state.policy.waiting)
-        seen = self._seen.get(body.voter)
+        self.waiting.served(body.matchup_id, shown, state.policy.waiting)
+        seen = self.seen.get(body.voter)
         if seen is not None:
             seen.note((*shown.pair, shown.prompt), event.at)
 
+    def load_shown(self, connection: Connection, serves: Sequence[ServeMatchup]) -> None:
+        """Load what these voters and their blocks were shown. From then on each served event adds to it."""
+        seen, waiting, rules = self.seen, self.waiting, self.state.policy.waiting
+        voters = {command.voter for command in serves}
+        missing = [voter for voter in voters if voter not in seen or not waiting.knows_session(voter)]
+        for voter, past in matchups.past_of_voters(connection, missing).items() if missing else ():
+            seen[voter] = known = SeenMatchups(voter=voter)
+            for matchup in past:
+                known.note((*matchup.shown.pair, matchup.shown.prompt), matchup.shown.at)
+            waiting.enter_session(voter, rules, [matchup for matchup in past if matchup.shown.block])
+        for voter in voters:
+            seen.move_to_end(voter)
+        while len(seen) > max(VOTERS_KEPT, len(voters)):
+            seen.popitem(last=False)
+        for block in {command.block_key for command in serves} - {""}:
+            if not waiting.knows(block):
+                waiting.enter(block, rules, *matchups.past_of_block(connection, block))
 
-class _Group:
-    """One transaction: the state, what is appended to the log, and what is to be shown."""
 
-    def __init__(self, writer: Writer, connection: Connection, state: ArenaState, now: int) -> None:
-        self.writer = writer
+class WriteTransaction:
+    """One transaction: what is appended to the log, and the matchups that are to be shown."""
+
+    def __init__(
+        self,
+        memory: ArenaMemory,
+        connection: Connection,
+        now: int,
+        new_id: Callable[[], str],
+        rng: np.random.Generator | None,
+    ) -> None:
+        self.memory = memory
+        self.state = memory.state
         self.connection = connection
-        self.state = state
         self.now = now
+        self.new_id = new_id
+        self.rng = rng
         self._events: list[Event] = []
         self._rows = matchups.NotedEvents()
-        self._first = state.seq
+        self._first = memory.state.seq
         self._ballots: dict[str, voting.Ballot] = {}
         self._shown: list[tuple[ServeMatchup, Reserved, bool]] = []
 
     def run(self, commands: Sequence[Command[Any]]) -> None:
         """Check limits for all of them, read what they need at once, then do one after the other."""
-        writer, connection, state = self.writer, self.connection, self.state
-        writer._limiter.check(connection, commands, state.policy, self.now)
+        self.memory.limiter.check(self.connection, commands, self.state.policy, self.now)
         allowed = [command for command in commands if not command.refused]
-        in_flight = state.schedule.in_flight
-        closed = {one.matchup_id for one in allowed if isinstance(one, MatchupCommand)} - in_flight.keys()
-        if closed:
-            self._ballots = matchups.closed_ballots(connection, closed)
-        self._load_shown([command for command in allowed if isinstance(command, ServeMatchup)])
+        ids = {command.matchup_id for command in allowed if isinstance(command, MatchupCommand)}
+        if closed := ids - self.state.schedule.in_flight.keys():
+            self._ballots = matchups.closed_ballots(self.connection, closed)
+        self.memory.load_shown(self.connection, [command for command in allowed if isinstance(command, ServeMatchup)])
         for command in allowed:
-            self._do(command)
+            match command:
+                case MatchupCommand():
+                    self._decide(command)
+                case ServeMatchup():
+                    self._serve(command)
+                case EnterVoter():
+                    self.memory.limiter.enter(self.connection, command, self.now)
+                case AppendEvents():
+                    self._append_checked(command)
+                case ImportVotes():
+                    self._import_votes(command)
+                case CloseExpired():
+                    self._expire(command)
+                case ProbeWriter():
+                    try_write(self.connection, self.now)
+                    command.answer(self.state.seq)
 
-    def finish(self) -> str:
-        """Answer with the texts that are shown, and write everything; the hash of the last event."""
+    def finish(self) -> None:
+        """Answer with the texts that are shown, and write everything."""
         self._answer_shown()
-        digest = log.append_events(self.connection, self._events, self._first, self.writer._hash, self.writer._new_id)
+        memory = self.memory
+        memory.head = log.append_events(self.connection, self._events, self._first, memory.head, self.new_id)
         self._rows.write(self.connection)
-        return digest
 
-    def _do(self, command: Command[Any]) -> None:
-        match command:
-            case MatchupCommand():
-                self._decide(command)
-            case ServeMatchup():
-                self._serve(command)
-            case EnterVoter():
-                self.writer._limiter.enter(self.connection, command, self.now)
-            case AppendEvents():
-                self._append_checked(command)
-            case ImportVotes():
-                self._import_votes(command)
-            case CloseExpired():
-                self._expire(command)
-            case ProbeWriter():
-                try_write(self.connection, self.now)
-                command.answer(self.state.seq)
-
-    def _append(self, body: AnyBody, at: int) -> None:
+    def _append(self, event: Event) -> None:
         """The next event of the log: from here on the state includes it."""
-        self._append_event(Event(at, body))
-
-    def _append_event(self, event: Event) -> None:
         self._rows.apply(self.state, event)
-        self.writer._note(event, self.state)
+        self.memory.note(event)
         self._events.append(event)
 
     def _decide(self, command: MatchupCommand[Any]) -> None:
@@ -369,32 +392,32 @@ class _Group:
         if ballot is None or ballot.voter != command.voter:
             command.refuse(voting.NotYours(NO_SUCH_MATCHUP))
             return
-        follower = self.writer._follower
-        if isinstance(command, UndoVote) and follower is not None and follower.is_final(ballot.id):
-            command.refuse(voting.TooLate("somebody has this item to decide it, so your vote stays. Go on."))
-            return
         decision = command.decide(ballot, self.now, self.state)
+        if decision.body is not None and self.memory.follower is not None:
+            objection = self.memory.follower.objection(decision.body)
+            decision = decision if objection is None else voting.Decision(ballot, refusal=objection)
         if isinstance(command, ExplainVote) and decision.refusal is None:
             try:
-                note_withdrawn(self.writer._store, self.connection, ballot.id)
+                note_withdrawn(self.memory.store, self.connection, ballot.id)
             except StoreError as error:  # of the folder beside the database: others' votes are written
                 command.refuse(error)
                 return
         self._ballots[ballot.id] = decision.ballot
         if decision.body is not None:
-            self._append(decision.body, self.now)
+            self._append(Event(self.now, decision.body))
         if decision.refusal is not None:
             command.refuse(decision.refusal)
             return
         command.answer(command.reply(decision.ballot, self.now, self.state))
 
     def _expire(self, command: CloseExpired) -> None:
-        due = [one for one in self.state.schedule.in_flight.values() if one.expires_at <= command.now]
-        for served in due[:EXPIRED_AT_ONCE]:
-            self._append(Expired(matchup_id=served.matchup_id), command.now)
-        left = [served.voter for served in due[:EXPIRED_AT_ONCE] if served.block]
-        self.writer._limiter.note_abandoned(self.connection, left, self.state.policy.limits, self.now)
-        command.answer(len(due[:EXPIRED_AT_ONCE]))
+        due = [served for served in self.state.schedule.in_flight.values() if served.expires_at <= command.now]
+        del due[EXPIRED_AT_ONCE:]
+        for served in due:
+            self._append(Event(command.now, Expired(matchup_id=served.matchup_id)))
+        left = [served.voter for served in due if served.block]
+        self.memory.limiter.note_abandoned(self.connection, left, self.state.policy.limits, self.now)
+        command.answer(len(due))
 
     def _append_checked(self, command: AppendEvents) -> None:
         added = [body for body in command.bodies if isinstance(body, ResponseAdded)]
@@ -408,22 +431,20 @@ class _Group:
             command.refuse(error)
             return
         for body in command.bodies:
-            self._append(body, self.now)
+            self._append(Event(self.now, body))
 
     def _import_votes(self, command: ImportVotes) -> None:
-        if self.state.catalog.matchups != command.before:
-            message = (
-                f"{self.state.catalog.matchups:,} matchups were served meanwhile. Import votes before anybody votes."
-            )
-            command.refuse(ArenaError(message))
+        served = self.state.catalog.matchups
+        if served != command.before:
+            command.refuse(ArenaError(f"{served:,} matchups were served meanwhile. Import votes before anybody votes."))
             return
         for event in command.events:
-            self._append_event(event)
+            self._append(event)
 
     def _check_answers(self, added: Sequence[ResponseAdded]) -> None:
         """An answer's id always has the same content: what was voted on must stay what was shown."""
         known = self.state.catalog.answers
-        there = self.writer._store.texts.get(
+        there = self.memory.store.texts.get(
             self.connection, {known[body.response_id] for body in added if body.response_id in known}
         )
         taken = {body.response_id: body for body in there.values() if isinstance(body, ResponseAdded)}
@@ -434,72 +455,52 @@ class _Group:
 
     def _serve(self, command: ServeMatchup) -> None:
         """Choose a matchup and record it; who has as many open as they may gets the latest of them again."""
-        writer, state, now = self.writer, self.state, self.now
-        mine = [one for one in state.schedule.open_of(command.voter) if one.expires_at > now]
+        memory, state, now = self.memory, self.state, self.now
+        mine = [served for served in state.schedule.open_of(command.voter) if served.expires_at > now]
         if command.open_at_most and len(mine) >= command.open_at_most:
             self._shown.append((command, mine[-1], True))
             return
-        state.show(writer.running.ratings(state))
-        seed = random_seed() if writer._rng is None else int(writer._rng.integers(2**63 - 1))
-        rng, seen = np.random.default_rng(seed), writer._seen[command.voter]
-        again = again_for(writer._again, state, rng, seen)
+        state.show(memory.running.ratings(state))
+        seed = random_seed() if self.rng is None else int(self.rng.integers(2**63 - 1))
+        rng, seen = np.random.default_rng(seed), memory.seen[command.voter]
+        again = again_for(memory.again, state, rng, seen)
         asked = (command.block_key, command.voter)
         try:
-            chosen = writer._waiting.choose(
-                asked, state.policy.waiting, now, again, lambda: writer._chooser(state, rng, seen)
+            chosen = memory.waiting.choose(
+                asked, state.policy.waiting, now, again, lambda: memory.chooser(state, rng, seen)
             )
         except ArenaError as error:
             command.refuse(error)
             return
-        name = writer._new_id()
+        name = self.new_id()
         body = served_event(
             state, chosen, matchup_id=name, voter=command.voter, seed=seed, at=now, block=command.block_key
         )
-        self._append(body, now)
+        self._append(Event(now, body))
         self._shown.append((command, state.schedule.in_flight[name], False))
 
     def _answer_shown(self) -> None:
-        """Answer with the texts of the matchups that are shown."""
         if not self._shown:
             return
-        wanted = {seq for _, one, _ in self._shown for seq in (one.asked, one.answer_a, one.answer_b)}
-        texts = self.writer._store.texts.get(self.connection, wanted - {0})
+        wanted = {seq for _, served, _ in self._shown for seq in (served.asked, served.answer_a, served.answer_b)}
+        texts = self.memory.store.texts.get(self.connection, wanted - {0})
         new = {number: event.body for number, event in enumerate(self._events, start=self._first + 1)}
-        for command, one, again in self._shown:
-            prompt, a, b = (texts.get(seq) or new[seq] for seq in (one.asked, one.answer_a, one.answer_b))
+        for command, served, again in self._shown:
+            prompt, a, b = (texts.get(seq) or new[seq] for seq in (served.asked, served.answer_a, served.answer_b))
             assert isinstance(prompt, PromptAdded)
             assert isinstance(a, ResponseAdded)
             assert isinstance(b, ResponseAdded)
             command.answer(
                 ServedMatchup(
-                    matchup_id=one.matchup_id,
+                    matchup_id=served.matchup_id,
                     prompt=prompt.text,
                     response_a=a.text,
                     response_b=b.text,
-                    expires_at=one.expires_at,
+                    expires_at=served.expires_at,
                     kind=a.answer_kind,
                     again=again,
                 )
             )
-
-    def _load_shown(self, serves: Sequence[ServeMatchup]) -> None:
-        """Load what these voters and their blocks were shown. From then on each served event adds to it."""
-        writer, connection, rules = self.writer, self.connection, self.state.policy.waiting
-        seen, waiting = writer._seen, writer._waiting
-        voters = {command.voter for command in serves}
-        missing = [voter for voter in voters if voter not in seen or not waiting.knows_session(voter)]
-        for voter, past in matchups.past_of_voters(connection, missing).items() if missing else ():
-            seen[voter] = known = SeenMatchups(voter=voter)
-            for one in past:
-                known.note((*one.shown.pair, one.shown.prompt), one.shown.at)
-            waiting.enter_session(voter, rules, [one for one in past if one.shown.block])
-        for voter in voters:
-            seen.move_to_end(voter)
-        while len(seen) > max(VOTERS_KEPT, len(voters)):
-            seen.popitem(last=False)
-        for block in {command.block_key for command in serves} - {""}:
-            if not waiting.knows(block):
-                waiting.enter(block, rules, *matchups.past_of_block(connection, block))
 
 
 def _refuse_late(group: list[Command[Any]]) -> None:

@@ -20,6 +20,8 @@ from tiltyard.files import write_lines
 
 Choose = Callable[[str, Sequence[str]], "str | None"]
 """Asks a person which of several columns is meant; None is no answer."""
+Records = Sequence[tuple[int, dict[str, Any]]]
+"""The records of a file, each with its line or number."""
 
 FIELDS: dict[str, tuple[str, ...]] = {
     "id": (
@@ -90,18 +92,15 @@ def read_answer_file(
 ) -> list[AnswerFile]:
     """The answers of a file or folder, as they stand there; a folder may hold several models.
 
-    Parameters:
-        path: The file or folder.
-        name: What the model is called; None is the name of the file.
-        map: The column of a field (`answer`, `prompt`, `id`, `model`, `gold`, `source`, …), where its name is unusual.
-        choose: Asks a person for a column that is not recognised; None makes that an error.
+    The model is called `name`, or like the file. `map` names the column of a field (see `FIELDS`) whose name is
+    unusual; without `choose`, a column that is not recognised is an error.
     """
     if not path.exists():
         raise BankError(f"there is no answer file {path}. Check the path.")
     if path.is_dir():
         return _read_folder(path, name, map or {}, choose)
     file = AnswerFile(path, name or _model_name(path), named=name is not None)
-    records = list(read_records(path))
+    records = read_records(path)
     if not records:
         raise BankError(f"{path} holds no answer. Remove it, or check what wrote it.")
     _fill(file, records, map or {}, choose)
@@ -117,18 +116,19 @@ def read_prompt_file(
     if path.suffix.lower() in TEXTS:
         lines = [line.strip() for line in _text(path).splitlines()]
         return [AnswerRow(where=f"{path}:{n}", prompt=line) for n, line in enumerate(lines, start=1) if line]
-    records = list(read_records(path))
-    columns = _columns(_header(records), OF_PROMPTS, map or {})
+    records = read_records(path)
+    header = _header(records)
+    columns = _columns(header, OF_PROMPTS, map or {})
     if "prompt" not in columns:
-        columns["prompt"] = _ask("prompt", records, columns, str(path), choose)
+        columns["prompt"] = _ask("prompt", header, columns, str(path), choose)
     return [_row(f"{path}:{n}", record, columns) for n, record in records]
 
 
-def read_records(path: Path) -> Iterable[tuple[int, dict[str, Any]]]:
-    """Every record of a file as a mapping, with its line or number."""
+def read_records(path: Path) -> Records:
+    """Every record of a file."""
     suffix = path.suffix.lower()
     if suffix in LINES:
-        return read_objects(path, "answer file")
+        return list(read_objects(path, "answer file"))
     if suffix in TABLES:
         return _table(path, TABLES[suffix])
     if suffix == ".json":
@@ -139,7 +139,7 @@ def read_records(path: Path) -> Iterable[tuple[int, dict[str, Any]]]:
     )
 
 
-def _table(path: Path, comma: str) -> list[tuple[int, dict[str, Any]]]:
+def _table(path: Path, comma: str) -> Records:
     text = _text(path)
     first = text.split("\n", 1)[0]
     comma = ";" if comma == "," and first.count(";") > first.count(",") else comma
@@ -155,7 +155,7 @@ def _table(path: Path, comma: str) -> list[tuple[int, dict[str, Any]]]:
     return rows
 
 
-def _json(path: Path) -> list[tuple[int, dict[str, Any]]]:
+def _json(path: Path) -> Records:
     """A list of objects or texts, an object of lists by name, or an object from prompt id to answer."""
     try:
         value = msgspec.json.decode(path.read_bytes().removeprefix(b"\xef\xbb\xbf"))
@@ -190,9 +190,9 @@ def _text(path: Path) -> str:
 def _read_folder(folder: Path, name: str | None, map: Mapping[str, str], choose: Choose | None) -> list[AnswerFile]:
     """A folder of answer files, of folders (one for each model), or of texts (one for each prompt)."""
     entries = sorted(entry for entry in folder.iterdir() if not entry.name.startswith("."))
-    files = [entry for entry in entries if entry.is_file()]
-    whole = [file for file in files if file.suffix.lower() in (*LINES, *TABLES) or _is_list(file)]
-    single = [file for file in files if file not in whole and file.suffix.lower() in (*TEXTS, ".json")]
+    files = [(entry, entry.suffix.lower()) for entry in entries if entry.is_file()]
+    whole = [file for file, suffix in files if suffix in (*LINES, *TABLES) or (suffix == ".json" and _is_list(file))]
+    single = [file for file, suffix in files if file not in whole and suffix in (*TEXTS, ".json")]
     if whole and single:
         raise BankError(
             f"{folder} holds answer files ({whole[0].name}) and single answers ({single[0].name}). Name one kind."
@@ -210,8 +210,6 @@ def _read_folder(folder: Path, name: str | None, map: Mapping[str, str], choose:
 
 
 def _is_list(file: Path) -> bool:
-    if file.suffix.lower() != ".json":
-        return False
     with file.open("rb") as stream:
         return stream.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
 
@@ -231,9 +229,7 @@ def _one_per_prompt(folder: Path, files: Sequence[Path], name: str | None, map: 
     return answers
 
 
-def _fill(
-    file: AnswerFile, records: list[tuple[int, dict[str, Any]]], map: Mapping[str, str], choose: Choose | None
-) -> None:
+def _fill(file: AnswerFile, records: Records, map: Mapping[str, str], choose: Choose | None) -> None:
     """Turn the records of a file into rows: one each, or one for each model that has a column."""
     where, header = str(file.path), _header(records)
     file.header.update(header)
@@ -246,7 +242,7 @@ def _fill(
                 cells = columns | {"answer": column}
                 file.rows += [_row(f"{where}:{n}", record, cells, model=column) for n, record in records]
             return
-        columns["answer"] = rest[0] if len(rest) == 1 else _ask("answer", records, columns, where, choose)
+        columns["answer"] = rest[0] if len(rest) == 1 else _ask("answer", header, columns, where, choose)
         file.notes.append(f"{where}: the answers are in the column {columns['answer']}")
     file.rows += [_row(f"{where}:{n}", record, columns) for n, record in records]
 
@@ -270,9 +266,7 @@ def _columns(header: Sequence[str], known: Mapping[str, tuple[str, ...]], map: M
     return columns
 
 
-def _texts_left(
-    records: Sequence[tuple[int, dict[str, Any]]], header: Sequence[str], columns: Mapping[str, str]
-) -> list[str]:
+def _texts_left(records: Records, header: Sequence[str], columns: Mapping[str, str]) -> list[str]:
     """The columns that nothing is known of and that hold texts rather than numbers."""
     rest = []
     for column in header:
@@ -283,26 +277,19 @@ def _texts_left(
     return rest
 
 
-def _ask(
-    what: str,
-    records: Sequence[tuple[int, dict[str, Any]]],
-    columns: Mapping[str, str],
-    where: str,
-    choose: Choose | None,
-) -> str:
-    rest = [column for column in _header(records) if column not in columns.values()]
+def _ask(what: str, header: Sequence[str], columns: Mapping[str, str], where: str, choose: Choose | None) -> str:
+    rest = [column for column in header if column not in columns.values()]
     chosen = choose(f"{where}: which column holds the {what}?", rest) if choose is not None and rest else None
     if chosen in rest:
         return str(chosen)
-    there = ", ".join(_header(records))
     raise BankError(
-        f"{where}: no column of it is known to hold the {what}; it has {there}. Name it: ",
+        f"{where}: no column of it is known to hold the {what}; it has {', '.join(header)}. Name it: ",
         OptionValue("map", {what: "COLUMN"}),
         ".",
     )
 
 
-def _header(records: Sequence[tuple[int, dict[str, Any]]]) -> list[str]:
+def _header(records: Records) -> list[str]:
     return list(dict.fromkeys(str(column) for _, record in records for column in record))
 
 
@@ -372,7 +359,6 @@ class AnswerCollection(msgspec.Struct):
 
     @property
     def n_answers(self) -> int:
-        """All answers of all entrants."""
         return sum(map(len, self.answers.values()))
 
     @property
@@ -381,11 +367,9 @@ class AnswerCollection(msgspec.Struct):
         return sum(all(prompt.prompt_id in answers for answers in self.answers.values()) for prompt in self.prompts)
 
     def files(self, folder: Path) -> list[Path]:
-        """The files that `write` writes."""
         return [folder / BANK, *(responses_path(folder / RESPONSES, name) for name in self.answers)]
 
     def write(self, folder: Path) -> None:
-        """Write the bank and a response file for each entrant."""
         fields = ("prompt_id", "text", "source", "subject", "gold_answer", "expected_behavior")
         bank = ({name: value for name in fields if (value := getattr(one, name))} for one in self.prompts)
         write_lines(folder / BANK, bank)
@@ -401,12 +385,9 @@ class AnswerCollection(msgspec.Struct):
 def collect_answers(
     files: Sequence[AnswerFile], prompts: Sequence[AnswerRow] | None = None, *, map: Mapping[str, str] | None = None
 ) -> AnswerCollection:
-    """The bank and the answers of these files.
+    """The bank and the answers of these files. Without `prompts`, the answers say what was asked.
 
-    Parameters:
-        files: The answers, as they were read.
-        prompts: The prompts of a file of their own; None if the answers say what was asked.
-        map: The columns that were named by hand; one that no file has is an error.
+    A column of `map`, named by hand, that no file has is an error.
     """
     for name, column in (map or {}).items():
         if files and not any(column in file.header for file in files):
@@ -437,15 +418,11 @@ def _check(collection: AnswerCollection, prompts: Sequence[AnswerRow] | None) ->
         raise BankError(
             "no prompt was answered by every model, so nothing can be compared. Check ids and texts of prompts."
         )
-    if collection.complete < len(collection.prompts):
-        lacking = ", ".join(
-            f"{name} lacks {len(collection.prompts) - len(answers):,}"
-            for name, answers in collection.answers.items()
-            if len(answers) < len(collection.prompts)
-        )
-        collection.notes.append(
-            f"{collection.complete:,} of {len(collection.prompts):,} prompts have every answer ({lacking})"
-        )
+    n_prompts = len(collection.prompts)
+    if collection.complete < n_prompts:
+        short = {name: n_prompts - len(answers) for name, answers in collection.answers.items()}
+        lacking = ", ".join(f"{name} lacks {missing:,}" for name, missing in short.items() if missing)
+        collection.notes.append(f"{collection.complete:,} of {n_prompts:,} prompts have every answer ({lacking})")
 
 
 def _by_entrant(files: Sequence[AnswerFile], notes: list[str]) -> dict[str, list[AnswerRow]]:
@@ -463,7 +440,11 @@ def _by_entrant(files: Sequence[AnswerFile], notes: list[str]) -> dict[str, list
         by_file = (file.named and len(names) < 2) or same
         for row in file.rows:
             by_entrant.setdefault(own if by_file or not row.model else row.model, []).append(row)
-    usable = _usable_names(by_entrant)
+    usable: dict[str, str] = {}
+    for name in by_entrant:
+        plain = _NOT_IN_A_NAME.sub("-", name).strip("-.") or "model"
+        copies = sum(other == plain or other.startswith(f"{plain}-") for other in usable.values())
+        usable[name] = plain if plain not in usable.values() else f"{plain}-{copies + 1}"
     changed = [f"{name} is {new}" for name, new in usable.items() if name != new]
     if changed:
         notes.append(f"names that can be part of a file name: {', '.join(changed)}")
@@ -480,16 +461,6 @@ def _file_names(files: Sequence[AnswerFile]) -> list[str]:
         if names.count(name) > 1:
             raise BankError(f"{file.path}: another file is called {name} too. Say who answered: NAME={file.path}.")
     return names
-
-
-def _usable_names(names: Iterable[str]) -> dict[str, str]:
-    """For each name, one that can be part of a file name; they stay different."""
-    usable: dict[str, str] = {}
-    for name in names:
-        plain = _NOT_IN_A_NAME.sub("-", name).strip("-.") or "model"
-        copies = sum(1 for other in usable.values() if other == plain or other.startswith(f"{plain}-"))
-        usable[name] = plain if plain not in usable.values() else f"{plain}-{copies + 1}"
-    return usable
 
 
 def _answers_of(name: str, rows: Sequence[AnswerRow], keys: _Keys, left_out: Counter[str]) -> dict[str, str]:
@@ -514,15 +485,34 @@ def _answers_of(name: str, rows: Sequence[AnswerRow], keys: _Keys, left_out: Cou
     return answers
 
 
+def _ids_agree(rows: Sequence[AnswerRow], notes: list[str]) -> bool:
+    """Whether every id stands for one text; line numbers of files in different orders do not."""
+    texts: dict[str, str] = {}
+    asked = [row for row in rows if row.prompt]
+    for row in asked:
+        text = _plain(row.prompt or "")
+        if row.prompt_id and texts.setdefault(row.prompt_id, text) != text:
+            if len(asked) < len(rows):
+                raise BankError(
+                    f"{row.where}: prompt {row.prompt_id!r} has another text than elsewhere. Correct the ids."
+                )
+            notes.append(
+                f"ids of prompts contradict each other ({row.where}): answers are matched by the prompt's text"
+            )
+            return False
+    if any(row.prompt_id for row in asked) and not all(row.prompt_id for row in asked):
+        notes.append("some files have no ids of prompts: answers are matched by the prompt's text")
+    return True
+
+
 class _Keys:
     """Tells which prompt a row belongs to, and knows the prompts."""
 
     def __init__(self, rows: Sequence[AnswerRow], prompts: Sequence[AnswerRow] | None, notes: list[str]) -> None:
-        self._rows = [*(prompts or ()), *rows]
         self._known: dict[str, AnswerRow] = {}
         self._by_text: dict[str, str] = {}
         self.order: list[str] = []
-        self._by_id = self._ids_agree(notes)
+        self._by_id = _ids_agree([*(prompts or ()), *rows], notes)
         asked = prompts if prompts is not None else [row for row in rows if row.prompt]
         width = len(str(len({_plain(row.prompt or "") for row in asked})))
         for row in asked:
@@ -533,28 +523,6 @@ class _Keys:
             which = f" of {', '.join(ids[:3])}{', …' if len(ids) > 3 else ''}" if ids else ""
             raise BankError(f"{lost[0].where}: no file has the prompt{which}. Give the prompts in a file of their own.")
 
-    def _ids_agree(self, notes: list[str]) -> bool:
-        """Whether every id stands for one text; line numbers of files in different orders do not."""
-        texts: dict[str, str] = {}
-        for row in self._rows:
-            if (
-                row.prompt_id
-                and row.prompt
-                and texts.setdefault(row.prompt_id, _plain(row.prompt)) != _plain(row.prompt)
-            ):
-                if any(not other.prompt for other in self._rows):
-                    raise BankError(
-                        f"{row.where}: prompt {row.prompt_id!r} has another text than elsewhere. Correct the ids."
-                    )
-                notes.append(
-                    f"ids of prompts contradict each other ({row.where}): answers are matched by the prompt's text"
-                )
-                return False
-        with_text = [row for row in self._rows if row.prompt]
-        if any(row.prompt_id for row in with_text) and not all(row.prompt_id for row in with_text):
-            notes.append("some files have no ids of prompts: answers are matched by the prompt's text")
-        return True
-
     def _enter(self, row: AnswerRow, width: int) -> None:
         text = _plain(row.prompt or "")
         key = self._by_text.get(text)
@@ -564,8 +532,9 @@ class _Keys:
             key = f"p{len(self._known) + 1:0{width}d}"
         self._by_text.setdefault(text, key)
         self.order.append(key)
-        before = self._known.get(key)
-        self._known[key] = row if before is None else _merged(before, row)
+        first = self._known.setdefault(key, row)
+        of_prompt = ("gold", "expected", "source", "subject")
+        self._known[key] = replace(first, **{name: getattr(first, name) or getattr(row, name) for name in of_prompt})
 
     def of(self, row: AnswerRow, place: int) -> str | None:
         """The prompt of a row; `place` is its number among those of its entrant."""
@@ -589,12 +558,6 @@ class _Keys:
             for key, row in self._known.items()
             if key in wanted
         ]
-
-
-def _merged(first: AnswerRow, second: AnswerRow) -> AnswerRow:
-    """The first row, with what only the second one knows about the prompt."""
-    more = {name: getattr(first, name) or getattr(second, name) for name in ("gold", "expected", "source", "subject")}
-    return replace(first, **more)
 
 
 def _plain(text: str) -> str:

@@ -19,7 +19,6 @@ MOST_IMAGES = 20
 
 _STARTS = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
 _WEBP = "image/webp"
-_ADDRESSES = ("https://", "http://")
 
 
 class Image(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -55,17 +54,13 @@ class ImageFinder:
         self._images: dict[str, Image] = {}
 
     def find(self, names: Sequence[str], where: str) -> tuple[Image, ...]:
-        """The images of one row; `where` names the row in errors."""
         if len(names) > MOST_IMAGES:
             raise BankError(f"{where} has {len(names)} images; a judge is shown {MOST_IMAGES} at most. Leave some out.")
-        return tuple(self._find(name, where) for name in names)
-
-    def _find(self, name: str, where: str) -> Image:
-        if name.lower().startswith(_ADDRESSES):
-            return Image(url=name)
-        if name not in self._images:
-            self._images[name] = _file(self._folder / name, where)
-        return self._images[name]
+        for name in names:
+            if name not in self._images:
+                is_address = name.lower().startswith(("https://", "http://"))
+                self._images[name] = Image(url=name) if is_address else _file(self._folder / name, where)
+        return tuple(self._images[name] for name in names)
 
 
 def is_image_type(media_type: str) -> bool:
@@ -80,7 +75,8 @@ def count_images(count: int) -> str:
 
 def _file(path: Path, where: str) -> Image:
     data = _read(path, where)
-    media_type = _media_type(data)
+    is_webp = data[:4] == b"RIFF" and data[8:12] == b"WEBP"
+    media_type = _WEBP if is_webp else next((kind for start, kind in _STARTS.items() if data.startswith(start)), None)
     if media_type is None:
         raise BankError(f"{where}: {path} is not a PNG, JPEG, GIF or WebP image. Convert it.")
     if len(data) > LARGEST_BYTES:
@@ -97,9 +93,3 @@ def _read(path: Path, where: str) -> bytes:
             f"{where}: cannot read the image {path}: {error.strerror}. Give an https:// address, or the path of a file "
             "beside the row's file."
         ) from None
-
-
-def _media_type(data: bytes) -> str | None:
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return _WEBP
-    return next((kind for start, kind in _STARTS.items() if data.startswith(start)), None)

@@ -48,11 +48,8 @@ def convert(record: dict[str, Any], kind: type[Any], where: str) -> Any:
 
 PILOT_SIZE = 50
 """Prompts of a pilot."""
-
-
 PILOT_SEED = 20260427
 """Seed of a pilot's draw: a pilot of the same bank is the same fifty prompts everywhere."""
-
 
 LONGEST_VALUE = 200
 """Characters of a further column of the bank; what is longer is a text, not something to split battles by."""

@@ -53,7 +53,6 @@ class AnswerStyles:
         return position
 
     def length(self, place: int) -> int:
-        """The length of an answer, by its number."""
         return self._numbers[len(STYLE) * place]
 
     def row(self, place: int) -> list[int]:
@@ -117,12 +116,8 @@ def render_transcript(
     """A transcript as numbered steps, in at most `limit` characters; what is cut is said where it was.
 
     The longest steps are shortened first, all to the same length, keeping their beginning and end; the last step, which
-    is the answer, keeps up to half of the room. If there are too many steps, those in the middle are left out.
-
-    Parameters:
-        messages: What was said and done, in order.
-        limit: The most characters; at least 1,000.
-        final_answer: The answer, where it is not the last message.
+    is the answer, keeps up to half of the room. If there are too many steps, those in the middle are left out. A limit
+    is at least 1,000 characters; `final_answer` is the answer, where it is not the last message.
     """
     steps = _steps(messages, final_answer)
     limit = max(limit, LEAST_CHARACTERS)
@@ -208,7 +203,6 @@ class TranscriptStep(msgspec.Struct, frozen=True):
 
     @property
     def is_tool(self) -> bool:
-        """Whether a tool is called, or answers."""
         return " calls " in self.heading or self.heading.endswith(" returns")
 
 

@@ -3,7 +3,7 @@
 from tiltyard.battles.battle import Battle, Outcome, Source
 from tiltyard.battles.eval_logs import battle_score
 from tiltyard.battles.formats import FORMAT_NAMES
-from tiltyard.battles.reading import available_columns, find_problems, peek, read_battles
+from tiltyard.battles.reading import find_problems, peek, read_battles
 from tiltyard.battles.stats import BattleStats, battle_stats
 from tiltyard.battles.table import BattleTable, Codes
 from tiltyard.battles.writing import battles_to_frame, write_battles
@@ -16,7 +16,6 @@ __all__ = [
     "Codes",
     "Outcome",
     "Source",
-    "available_columns",
     "battle_score",
     "battle_stats",
     "battles_to_frame",

@@ -75,6 +75,8 @@ class Source(CodedEnum):
 SOURCE_LABELS = tuple(one.value for one in Source)
 """The spelling of every source in the order of their codes."""
 
+REQUIRED_FIELDS = ("model_a", "model_b", "winner", "source")
+"""Columns that every battle row has."""
 
 TEXT_FIELDS = ("question_id", "voter", "judge_model", "dimension", "category", "language", "battle_id")
 """Optional columns of a battle row that hold text."""
@@ -141,13 +143,16 @@ class Battle(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def from_dict(cls, row: Mapping[str, Any]) -> Battle:
         """Read a battle row; unknown keys are ignored, so rows of a newer or older schema load too."""
-        missing = [name for name in ("model_a", "model_b", "winner", "source") if row.get(name) is None]
+        missing = [name for name in REQUIRED_FIELDS if row.get(name) is None]
         if missing:
             raise BattleError(f"a battle row needs {', '.join(missing)}; this one has {', '.join(map(str, row))}")
         known = {name: row[name] for name in cls.__struct_fields__ if row.get(name) is not None}
         known["winner"] = Outcome(known["winner"])
         known["source"] = Source(known["source"])
-        known["controls"] = dict(known.get("controls", {})) | _control_pairs(row)
+        plain = {name: value for name, value in row.items() if not isinstance(value, bool)}
+        numbers = {name: value for name, value in plain.items() if isinstance(value, int | float)}
+        pairs = {name: float(value) for name, value in numbers.items() if is_pair(name, numbers)}
+        known["controls"] = dict(known.get("controls", {})) | pairs
         try:
             return msgspec.convert(known, cls)
         except msgspec.ValidationError as error:
@@ -155,12 +160,7 @@ class Battle(msgspec.Struct, frozen=True, kw_only=True):
 
     def to_dict(self) -> dict[str, Any]:
         """The battle row as it is written to a file: labels, and only the keys that say something."""
-        row: dict[str, Any] = {
-            "model_a": self.model_a,
-            "model_b": self.model_b,
-            "winner": self.winner.value,
-            "source": self.source.value,
-        }
+        row: dict[str, Any] = {name: str(getattr(self, name)) for name in REQUIRED_FIELDS}
         for name in (*OPTIONAL_FIELDS, "score_a"):
             value = getattr(self, name)
             if value is not None and value is not False:
@@ -172,13 +172,12 @@ class Battle(msgspec.Struct, frozen=True, kw_only=True):
 
 def is_pair(name: str, names: Mapping[str, object] | frozenset[str] | set[str]) -> bool:
     """True when `name` is one half of a control pair: `<something>_a` beside `<something>_b`."""
-    if name in ("model_a", "model_b", "score_a", "score_b") or name[-2:] not in ("_a", "_b"):
+    if name in ("model_a", "model_b", "score_a", "score_b", "_a", "_b"):
         return False
-    return len(name) > 2 and f"{name[:-2]}_a" in names and f"{name[:-2]}_b" in names
+    return other_slot(name) != name and name in names and other_slot(name) in names
 
 
-def _control_pairs(row: Mapping[str, Any]) -> dict[str, float]:
-    numbers = {
-        name: value for name, value in row.items() if isinstance(value, int | float) and not isinstance(value, bool)
-    }
-    return {name: float(value) for name, value in numbers.items() if is_pair(name, numbers)}
+def other_slot(column: str) -> str:
+    """`len_a` for `len_b` and the other way round; any other name stays."""
+    other = {"_a": "_b", "_b": "_a"}.get(column[-2:])
+    return column[:-2] + other if other else column

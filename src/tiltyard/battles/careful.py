@@ -31,16 +31,6 @@ from tiltyard.errors import BadRow, OptionValue
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-EXPECTED = {
-    FieldKind.NAME: "text",
-    FieldKind.WINNER: "text, 1 or 2",
-    FieldKind.TEXT: "text or a number",
-    FieldKind.FLAG: "true or false",
-    FieldKind.NUMBER: "a finite number",
-    FieldKind.TIME: "seconds since 1970 or an ISO date and time",
-}
-LEAVE_OUT = (", or leave such rows out with ", OptionValue("on_bad", "skip"), ".")
-
 
 class RowProblem(msgspec.Struct, frozen=True):
     """One bad row: why, where, and what it holds."""
@@ -66,31 +56,33 @@ class RowProblem(msgspec.Struct, frozen=True):
         return ("Correct the row",)
 
     def error(self) -> BadRow:
-        """The error that stops reading at this row."""
-        return BadRow(self.reason.label, self.where, self.detail, *self.advice, *LEAVE_OUT)
+        leave_out = (", or leave such rows out with ", OptionValue("on_bad", "skip"), ".")
+        return BadRow(self.reason.label, self.where, self.detail, *self.advice, *leave_out)
 
 
 class BadRows(msgspec.Struct):
-    """The bad rows of a source: how many by reason, and the first few of each; `odd` is what else to look at."""
+    """The bad rows of a source: how many by reason, and the first few of each; `odd` is what else to look at.
+
+    With `stop`, the first one is an error.
+    """
 
     examples_each: int = 3
+    stop: bool = False
     counts: dict[Reason, int] = msgspec.field(default_factory=dict)
     examples: dict[Reason, list[RowProblem]] = msgspec.field(default_factory=dict)
     odd: list[str] = msgspec.field(default_factory=list)
 
     def wants(self, reason: Reason) -> bool:
-        """Whether to keep another example of a reason."""
-        return len(self.examples.get(reason, ())) < self.examples_each
+        """Whether to look closer at a row of a reason."""
+        return self.stop or len(self.examples.get(reason, ())) < self.examples_each
 
-    def add(self, problem: RowProblem, *, stop: bool) -> None:
-        """Keep a problem as an example; with `stop` it is raised."""
-        if stop:
+    def add(self, problem: RowProblem) -> None:
+        if self.stop:
             raise problem.error()
         self.examples.setdefault(problem.reason, []).append(problem)
 
     @property
     def skipped(self) -> dict[str, int]:
-        """The counts by the reasons' names."""
         return {reason.label: count for reason, count in sorted(self.counts.items())}
 
 
@@ -176,7 +168,7 @@ def _wrong_type(row: Mapping[str, Any], layout: Layout) -> str:
         else:
             wrong = _read_number(value, item, layout) == float("inf")
         if wrong:
-            return f"{item.raw.name} is {shown(value)}, expected {EXPECTED[item.kind]}"
+            return f"{item.raw.name} is {shown(value)}, expected {item.kind.value}"
     return "a value of the wrong type"
 
 
@@ -201,8 +193,8 @@ class RawRow(msgspec.Struct, frozen=True):
     detail: str = ""
 
 
-def read_carefully(lines: Iterable[RawRow], layout: Layout, bad_rows: BadRows, *, stop: bool) -> BattleTable:
-    """The battles of the good rows. Bad rows are counted in `bad_rows`; with `stop` the first is raised."""
+def read_carefully(lines: Iterable[RawRow], layout: Layout, bad_rows: BadRows) -> BattleTable:
+    """The battles of the good rows; bad ones are counted in `bad_rows`."""
     tables = []
     stream = iter(lines)
     while batch := list(islice(stream, BATCH_ROWS)):
@@ -219,9 +211,9 @@ def read_carefully(lines: Iterable[RawRow], layout: Layout, bad_rows: BadRows, *
             if reason is Reason.FINE:
                 continue
             bad_rows.counts[reason] = bad_rows.counts.get(reason, 0) + 1
-            if stop or bad_rows.wants(reason):
+            if bad_rows.wants(reason):
                 detail = line.detail or explain(reason, line.row, layout)
-                bad_rows.add(RowProblem(reason, line.where, detail), stop=stop)
+                bad_rows.add(RowProblem(reason, line.where, detail))
     table = concat(tables) if tables else settle(raw_batch([], layout), layout).table
     return replace(table, skipped=bad_rows.skipped)
 
@@ -313,11 +305,9 @@ def _json_lines(part: Part) -> Iterator[RawRow]:
                 continue
             where = f"{part.name}:{number}"
             try:
-                row = decode(text)
+                yield _json_row(where, decode(text))
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 yield _unreadable(where, text, error)
-            else:
-                yield _json_row(where, row)
 
 
 def _unreadable(where: str, text: bytes, error: Exception) -> RawRow:
@@ -370,9 +360,7 @@ def _csv_line(where: str, names: list[str], cells: list[str]) -> RawRow:
     return RawRow(where, {name: cell or None for name, cell in zip(names, cells, strict=True)})
 
 
-def locate(
-    connection: DuckDBPyConnection, rows: str, layout: Layout, name: str, bad_rows: BadRows, *, stop: bool
-) -> BattleTable:
+def locate(connection: DuckDBPyConnection, rows: str, layout: Layout, name: str, bad_rows: BadRows) -> BattleTable:
     """The battles of a typed source; of the bad rows, the counts and the first few by number and value."""
     layout = msgspec.structs.replace(layout, counted=False)
     numbered = f"(SELECT *, row_number() OVER () AS {identifier(ROW)} FROM {rows})"
@@ -387,9 +375,9 @@ def locate(
         values = ", ".join(f"to_json({identifier(name)})" for name in names)
     for at in bad:
         reason = Reason(int(settled.reasons[at]))
-        if stop or bad_rows.wants(reason):
+        if bad_rows.wants(reason):
             query = f"SELECT {values} FROM {numbered} WHERE {identifier(ROW)} = {numbers[at]}"
             cells = map(json_value, connection.execute(query).fetchone() or ())
             detail = explain(reason, dict(zip(names, cells, strict=False)), layout)
-            bad_rows.add(RowProblem(reason, f"{name}: row {numbers[at]}", detail), stop=stop)
+            bad_rows.add(RowProblem(reason, f"{name}: row {numbers[at]}", detail))
     return settled.table

@@ -23,7 +23,7 @@ from tiltyard.battles.fast import file_rows, identifier, json_value, session
 from tiltyard.battles.formats import listed
 from tiltyard.battles.inputs import FileKind, Part, PathLike
 from tiltyard.battles.layout import Layout, ReadBattlesOptions
-from tiltyard.battles.reading import RowSource, find_sources
+from tiltyard.battles.reading import find_sources
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.errors import BattleError, NoBattles, OptionError, OptionValue
 from tiltyard.options import OnBad, check_choice
@@ -71,7 +71,7 @@ def read_dialogue(conversation: object, turns: Turns) -> Dialogue | MissingText:
         return MissingText.UNREADABLE
     wanted = islice(_rounds(conversation), 1 if turns == "first" else None)
     try:
-        texts = [(_joined(asked), _joined(replied)) for asked, replied in wanted]
+        texts = [("\n\n".join(map(_text, asked)), "\n\n".join(map(_text, replied))) for asked, replied in wanted]
     except NotText:
         return MissingText.NOT_ONLY_TEXT
     if not texts or not all(asked.strip() and replied.strip() for asked, replied in texts):
@@ -93,10 +93,6 @@ def _rounds(messages: list[dict[str, object]]) -> Iterator[tuple[list[object], l
             replied.append(message.get("content"))
     if replied:
         yield asked, replied
-
-
-def _joined(contents: list[object]) -> str:
-    return _text(contents[0]) if len(contents) == 1 else "\n\n".join(map(_text, contents))
 
 
 def _text(content: object) -> str:
@@ -212,13 +208,21 @@ def read_conversations(
     texts = given.pop(CONVERSATIONS[0], CONVERSATIONS[0]), given.pop(CONVERSATIONS[1], CONVERSATIONS[1])
     options = ReadBattlesOptions(format=format, on_bad=on_bad, columns=COLUMNS, map=given)
     sources = find_sources(data, options)
-    _check_texts(sources, texts)
+    for source in sources:
+        header = source.layout.header
+        for ours, theirs in zip(CONVERSATIONS, texts, strict=True):
+            if ours != theirs and theirs not in header:
+                raise OptionError(
+                    f"{source.name} has no column {theirs!r} for {ours}. Its columns are {listed(header.top_names)}."
+                )
+        if not source.parts:
+            raise BattleError(f"{source.name} is not a file: conversations are read from files only.")
     tables: list[BattleTable] = []
     passed: list[_Passed] = []
     prints = array("q")
     for source in sources:
         for part in source.parts:
-            table, file, seen = _read(part, source.layout, turns, texts, stop=on_bad == "error")
+            table, file, seen = _read(part, source.layout, turns, texts, on_bad)
             tables.append(table)
             passed.append(file)
             prints.extend(seen)
@@ -242,7 +246,7 @@ def read_conversations(
 
 
 def _read(
-    part: Part, layout: Layout, turns: Turns, texts: tuple[str, str], *, stop: bool
+    part: Part, layout: Layout, turns: Turns, texts: tuple[str, str], on_bad: OnBad
 ) -> tuple[BattleTable, _Passed, array[int]]:
     """The battles of a file, and for both sides of each three numbers: what was asked, what was replied, why neither.
 
@@ -264,22 +268,10 @@ def _read(
                     prints.extend((hash(dialogue.turns) or 1, hash(dialogue.replies) or 1, 0))
             yield msgspec.structs.replace(line, row={name: value for name, value in line.row.items() if name in tops})
 
-    bad_rows = BadRows(examples_each=sys.maxsize)
-    table = read_carefully(lines(), layout, bad_rows, stop=stop)
+    bad_rows = BadRows(examples_each=sys.maxsize, stop=on_bad == "error")
+    table = read_carefully(lines(), layout, bad_rows)
     bad = {problem.where for problems in bad_rows.examples.values() for problem in problems}
     rows = [row for row, place in enumerate(places) if place not in bad]
     if bad:
         prints = array("q", (number for row in rows for number in prints[6 * row : 6 * row + 6]))
     return table, _Passed(part, layout, rows, [places[row] for row in rows]), prints
-
-
-def _check_texts(sources: Sequence[RowSource], texts: tuple[str, str]) -> None:
-    for source in sources:
-        header = source.layout.header
-        for ours, theirs in zip(CONVERSATIONS, texts, strict=True):
-            if ours != theirs and theirs not in header:
-                raise OptionError(
-                    f"{source.name} has no column {theirs!r} for {ours}. Its columns are {listed(header.top_names)}."
-                )
-        if not source.parts:
-            raise BattleError(f"{source.name} is not a file: conversations are read from files only.")

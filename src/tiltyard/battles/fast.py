@@ -29,20 +29,16 @@ from tiltyard.errors import OptionError, OptionValue
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-PARTS = frozenset(
-    (
-        *("COLUMN_REF", "CONSTANT", "COMPARISON", "CONJUNCTION", "FUNCTION", "OPERATOR", "CAST", "CASE", "BETWEEN"),
-        *("COLLATE", "LAMBDA", "LAMBDA_REF", "TYPE"),
-    )
-)
+PARTS = {
+    *("COLUMN_REF", "CONSTANT", "COMPARISON", "CONJUNCTION", "FUNCTION", "OPERATOR", "CAST", "CASE", "BETWEEN"),
+    *("COLLATE", "LAMBDA", "LAMBDA_REF", "TYPE"),
+}
 """The classes of DuckDB's expressions that a condition may be made of."""
 
-TIMES = frozenset(
-    (
-        *("now", "today", "current_date", "current_time", "current_timestamp", "current_localtime"),
-        *("current_localtimestamp", "get_current_time", "get_current_timestamp", "transaction_timestamp"),
-    )
-)
+TIMES = {
+    *("now", "today", "current_date", "current_time", "current_timestamp", "current_localtime"),
+    *("current_localtimestamp", "get_current_time", "get_current_timestamp", "transaction_timestamp"),
+}
 """Functions that tell the time of the query, which a condition may compare with."""
 
 ENGINE = re.compile(r"(current|pg|inet|has|json_(de)?serialize)_.*|(session_)?user|version|parse_duckdb_log_message")
@@ -76,7 +72,7 @@ def refusal(where: str, connection: DuckDBPyConnection, columns: Iterable[str] =
             return "it is more than one condition"
     engine_words = ENGINE_WORDS - {name.lower() for name in columns}
     reasons = (_about_part(part, connection, engine_words) for part in _parts(condition))
-    return next((reason for reason in reasons if reason is not None), None)
+    return next(filter(None, reasons), None)
 
 
 def spark_refusal(where: str) -> str | None:
@@ -259,16 +255,23 @@ def cells_of(raw: RawColumn, layout: Layout) -> str:
     return "text" if kind == "VARCHAR" or kind.startswith("ENUM") else "typed"
 
 
+def text_sql(column: RawColumn, layout: Layout) -> str:
+    """The values of a column as text."""
+    cell, cells = cell_sql(column, layout), cells_of(column, layout)
+    return f"({cell} ->> '$')" if cells == "json" else f"CAST({cell} AS VARCHAR)"
+
+
+NAN, INFINITY = "CAST('nan' AS DOUBLE)", "CAST('inf' AS DOUBLE)"
+"""What stands for a missing number, and for a value that is none."""
+
+
 def _number(raw: str, cells: str, field: Field) -> str:
     if cells == "typed" and field.raw.holds != "number":
-        return f"CASE WHEN {raw} IS NULL THEN CAST('nan' AS DOUBLE) ELSE CAST('inf' AS DOUBLE) END"
+        return f"CASE WHEN {raw} IS NULL THEN {NAN} ELSE {INFINITY} END"
     value = f"TRY_CAST(CAST({raw} AS VARCHAR) AS DOUBLE)" if cells != "typed" else f"CAST({raw} AS DOUBLE)"
     strict = f" OR isnan({value})" if field.name in STRICT_NUMBERS else ""
-    missing = _is_missing(raw, cells)
-    return (
-        f"CASE WHEN {missing} THEN CAST('nan' AS DOUBLE) "
-        f"WHEN {value} IS NULL{strict} OR isinf({value}) THEN CAST('inf' AS DOUBLE) ELSE {value} END"
-    )
+    odd = f"{value} IS NULL{strict} OR isinf({value})"
+    return f"CASE WHEN {_is_missing(raw, cells)} THEN {NAN} WHEN {odd} THEN {INFINITY} ELSE {value} END"
 
 
 def _time(raw: str, cells: str, column: RawColumn) -> str:
@@ -276,14 +279,12 @@ def _time(raw: str, cells: str, column: RawColumn) -> str:
         numeric = column.holds == "number"
         value = f"CAST({raw} AS DOUBLE)" if numeric else f"epoch(CAST({raw} AS TIMESTAMPTZ))"
         if column.holds in ("flag", "nested"):
-            value = "CAST('inf' AS DOUBLE)"
-        return f"CASE WHEN {raw} IS NULL THEN CAST('nan' AS DOUBLE) ELSE {value} END"
+            value = INFINITY
+        return f"CASE WHEN {raw} IS NULL THEN {NAN} ELSE {value} END"
     text = f"({raw} ->> '$')" if cells == "json" else raw
     number = f"TRY_CAST(CAST({raw} AS VARCHAR) AS DOUBLE)"
-    return (
-        f"CASE WHEN {_is_missing(raw, cells)} THEN CAST('nan' AS DOUBLE) "
-        f"ELSE coalesce({number}, epoch(TRY_CAST({text} AS TIMESTAMPTZ)), CAST('inf' AS DOUBLE)) END"
-    )
+    seconds = f"coalesce({number}, epoch(TRY_CAST({text} AS TIMESTAMPTZ)), {INFINITY})"
+    return f"CASE WHEN {_is_missing(raw, cells)} THEN {NAN} ELSE {seconds} END"
 
 
 def _is_missing(raw: str, cells: str) -> str:
@@ -357,19 +358,18 @@ def needs_large_limits(error: Exception) -> bool:
     """True when DuckDB failed for want of memory, or at a line longer than it was told to expect."""
     import duckdb
 
-    if isinstance(error, duckdb.OutOfMemoryException):
-        return True
-    message = str(error).lower()
-    return "maximum_object_size" in message or "maximum line size" in message or "max_line_size" in message
+    limits = ("maximum_object_size", "maximum line size", "max_line_size")
+    return isinstance(error, duckdb.OutOfMemoryException) or any(limit in str(error).lower() for limit in limits)
 
 
 def check_condition(layout: Layout) -> None:
     """Raise a clear error when `where` is anything but one condition, before it is part of any statement."""
-    if layout.where is not None:
-        with session() as connection:
-            reason = refusal(layout.where, connection, layout.header)
-        if reason is not None:
-            raise where_error(layout, f"{reason}. Give one condition, such as category = 'law'")
+    if layout.where is None:
+        return
+    with session() as connection:
+        reason = refusal(layout.where, connection, layout.header)
+    if reason is not None:
+        raise where_error(layout, f"{reason}. Give one condition, such as category = 'law'")
 
 
 def check_where(connection: DuckDBPyConnection, rows: str, layout: Layout) -> None:
@@ -401,19 +401,14 @@ def repeated_rows(connection: DuckDBPyConnection, rows: str, layout: Layout) -> 
 def repeated_ids(connection: DuckDBPyConnection, rows: str, layout: Layout) -> int:
     """How many rows repeat the id of another; the id is the layout's only field. Sorting hashes beats counting them."""
     raw = layout.fields[0].raw
-    cell = cell_sql(raw, layout)
-    text = f"({cell} ->> '$')" if cells_of(raw, layout) == "json" else f"CAST({cell} AS VARCHAR)"
-    ids = f"SELECT nullif({text}, '') AS id FROM {filtered(rows, layout)}"
+    ids = f"SELECT nullif({text_sql(raw, layout)}, '') AS id FROM {filtered(rows, layout)}"
     query = f"SELECT hash(id) AS h FROM ({ids}) WHERE id IS NOT NULL"
     hashes = np.sort(np.asarray(connection.execute(query).fetchnumpy()["h"]))
     return int((hashes[1:] == hashes[:-1]).sum())
 
 
 def load(connection: DuckDBPyConnection, rows: str, layout: Layout) -> RawBatch:
-    """Every row of a source as raw columns, in the order of the source (unless equal rows are merged).
-
-    TRY_CAST, which never fails, is computed once for each text in the dictionary of a Parquet file; CAST for every row.
-    """
+    """Every row of a source as raw columns, in the order of the source (unless equal rows are merged)."""
     columns = [f"{_field_sql(field, layout)} AS {identifier(field.name)}" for field in layout.fields]
     select = f"SELECT {', '.join(columns)} FROM {filtered(rows, layout)}"
     connection.execute(f"SET preserve_insertion_order = {not layout.counted}")
@@ -426,13 +421,9 @@ def load(connection: DuckDBPyConnection, rows: str, layout: Layout) -> RawBatch:
     for field in sorted(layout.fields, key=lambda field: not field.hashed):  # numbering hashes takes memory: first
         column = identifier(field.name)
         if field.kind.is_label and not field.hashed:
-            kind = identifier(f"texts of {field.name}")
-            distinct = f"SELECT DISTINCT {column} FROM stage WHERE {column} IS NOT NULL"
-            connection.execute(f"CREATE TEMP TYPE {kind} AS ENUM ({distinct})")
-            (texts,) = connection.execute(f"SELECT enum_range(CAST(NULL AS {kind}))").fetchone() or ([],)
+            texts, column = enumerated(connection, "stage", field.name)
             is_json = cells_of(field.raw, layout) != "text"
             values[field.name] = [json_value(text) for text in texts] if is_json else texts
-            column = f"coalesce(enum_code(TRY_CAST({column} AS {kind})), {len(texts)}) AS {column}"
         outputs.append(column)
     by_column = not layout.counted and (is_table or layout.where is None)  # then all have their rows in the same order
     fetched: dict[str, NDArray[Any]] = {}
@@ -454,6 +445,18 @@ def load(connection: DuckDBPyConnection, rows: str, layout: Layout) -> RawBatch:
     )
 
 
+def enumerated(connection: DuckDBPyConnection, table: str, name: str) -> tuple[list[Any], str]:
+    """The texts of a column, and as SQL their places there; a row without a text has the place after the last.
+
+    TRY_CAST, which never fails, is computed once for each text in the dictionary of a Parquet file; CAST for every row.
+    """
+    column, kind = identifier(name), identifier(f"texts of {name}")
+    distinct = f"SELECT DISTINCT {column} FROM {table} WHERE {column} IS NOT NULL"
+    connection.execute(f"CREATE TEMP TYPE {kind} AS ENUM ({distinct})")
+    (texts,) = connection.execute(f"SELECT enum_range(CAST(NULL AS {kind}))").fetchone() or ([],)
+    return texts, f"coalesce(enum_code(TRY_CAST({column} AS {kind})), {len(texts)}) AS {column}"
+
+
 def json_value(text: str | None) -> object:
     """The value of a JSON text; DuckDB lets NaN and Infinity pass, which are numbers of a kind but not JSON."""
     try:
@@ -464,15 +467,11 @@ def json_value(text: str | None) -> object:
 
 def about_rows(parts: Sequence[Part]) -> float:
     """About how many rows files have, without reading them: Parquet files say it, text files by their size."""
-    typed = [part for part in parts if part.kind is FileKind.PARQUET]
-    rows = sum(
-        part.path.stat().st_size / (ZIPPED_ROW_BYTES if part.zipped else TEXT_ROW_BYTES)
-        for part in parts
-        if part.kind is not FileKind.PARQUET
-    )
+    typed = [literal(no_glob(part.path)) for part in parts if part.kind is FileKind.PARQUET]
+    texts = [part for part in parts if part.kind is not FileKind.PARQUET]
+    rows = sum(part.path.stat().st_size / (ZIPPED_ROW_BYTES if part.zipped else TEXT_ROW_BYTES) for part in texts)
     if typed:
-        files = ", ".join(literal(no_glob(part.path)) for part in typed)
         with session() as connection:
-            counts = connection.execute(f"SELECT num_rows FROM parquet_file_metadata([{files}])").fetchall()
+            counts = connection.execute(f"SELECT num_rows FROM parquet_file_metadata([{', '.join(typed)}])").fetchall()
         rows += sum(number for (number,) in counts)
     return rows

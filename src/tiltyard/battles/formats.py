@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.battle import FLAGS, OPTIONAL_FIELDS, OUTCOME_LABELS, SOURCE_LABELS, Outcome, Source
+from tiltyard.battles.battle import FLAGS, OPTIONAL_FIELDS, OUTCOME_LABELS, SOURCE_LABELS, Outcome, Source, other_slot
 from tiltyard.errors import BattleError, OptionError, OptionValue
 
 SIDE_NOUNS = (
@@ -27,8 +27,7 @@ _SIDES = {"a": Outcome.A, "1": Outcome.A, "b": Outcome.B, "2": Outcome.B}
 
 SPELLINGS: dict[str, Outcome] = {
     **_SIDES,
-    **{f"{noun} {side}": outcome for noun in SIDE_NOUNS for side, outcome in _SIDES.items()},
-    **{f"{noun}{side}": outcome for noun in SIDE_NOUNS for side, outcome in _SIDES.items()},
+    **{f"{noun}{blank}{side}": _SIDES[side] for noun in SIDE_NOUNS for blank in (" ", "") for side in _SIDES},
     **dict.fromkeys(("1.0", "left", "first", "[[a]]", "[a]", "a>b", "a>>b", "b<a", "b<<a"), Outcome.A),
     **dict.fromkeys(("2.0", "right", "second", "[[b]]", "[b]", "b>a", "b>>a", "a<b", "a<<b"), Outcome.B),
     **dict.fromkeys(("tie", "tied", "draw", "equal", "same", "=", "a=b", "b=a", "[[c]]", "[[tie]]"), Outcome.TIE),
@@ -78,7 +77,6 @@ LIKELY = {
 }
 """Usual other names of the required columns, the likeliest first: they are suggested, never taken unasked."""
 
-
 LIKELY_CLUSTERS = {
     "prompt": (
         *("item", "item_id", "example", "example_id", "sample", "sample_id", "case", "case_id", "task", "task_id"),
@@ -103,9 +101,11 @@ def likely_dimension(header: Iterable[str]) -> str | None:
 def likely_clusters(header: Iterable[str]) -> dict[str, str]:
     """The columns of a header that may name the prompt or the voter, by what they may name."""
     plain = {_plain(name): name for name in reversed(list(header))}
-    found = {ours: next((plain[_plain(n)] for n in names if _plain(n) in plain), None)
-             for ours, names in LIKELY_CLUSTERS.items()}  # fmt: skip
-    return {ours: name for ours, name in found.items() if name is not None}
+    found = {
+        ours: [plain[_plain(name)] for name in names if _plain(name) in plain]
+        for ours, names in LIKELY_CLUSTERS.items()
+    }
+    return {ours: names[0] for ours, names in found.items() if names}
 
 
 class ColumnMap(msgspec.Struct, frozen=True):
@@ -119,7 +119,6 @@ class ColumnMap(msgspec.Struct, frozen=True):
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Our columns that have another name in the source."""
         return tuple(ours for ours, _ in self.columns)
 
 
@@ -204,7 +203,6 @@ class Preference(msgspec.Struct, frozen=True):
     draws: tuple[float, ...] = ()
 
     def score_a(self, numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The soft outcome of each number (1 = A won)."""
         scores = self.shift + self.scale * numbers
         return np.where(np.isin(numbers, self.draws), 0.5, scores) if self.draws else scores
 
@@ -241,7 +239,6 @@ class Format(msgspec.Struct, frozen=True):
         return ("model_a", "model_b") if self.always is not None else ("model_a", "model_b", "winner")
 
     def find(self, column: str, header: Collection[str]) -> str | None:
-        """Where one of our columns is in a file with this header, or None."""
         return next((name for name in self.columns.get(column, ()) if name in header), None)
 
     def fits(self, header: Collection[str]) -> bool:
@@ -284,9 +281,11 @@ _OWN = _same(
     *("category", "language", "timestamp", "battle_id", *FLAGS),
 ) | {"question_id": PROMPT_COLUMNS, "voter": VOTER_COLUMNS}
 
-_LMARENA_LENGTHS = {
-    "len_a": ("len_a", "conv_metadata.sum_assistant_a_tokens"),
-    "len_b": ("len_b", "conv_metadata.sum_assistant_b_tokens"),
+_ALPACA = {
+    "score_a": ("preference",),
+    "question_id": ("idx", *PROMPT_COLUMNS),
+    "judge_model": ("annotator",),
+    "category": ("dataset",),
 }
 
 FORMATS: tuple[Format, ...] = (
@@ -306,8 +305,9 @@ FORMATS: tuple[Format, ...] = (
             "voter": (*VOTER_COLUMNS, "judge"),
             "timestamp": ("timestamp", "tstamp"),
             "battle_id": ("battle_id",),
-        }
-        | _LMARENA_LENGTHS,
+            "len_a": ("len_a", "conv_metadata.sum_assistant_a_tokens"),
+            "len_b": ("len_b", "conv_metadata.sum_assistant_b_tokens"),
+        },
         Source.HUMAN,
         winners=OWN_WINNERS | dict.fromkeys(("both_bad", "bothbad", "both bad"), Outcome.BOTH_BAD),
         any_spelling=True,
@@ -341,16 +341,8 @@ FORMATS: tuple[Format, ...] = (
         },
         Source.LLM_JUDGE,
         winners={
-            "A>>B": Outcome.A,
-            "A>B": Outcome.A,
-            "A=B": Outcome.TIE,
-            "B=A": Outcome.TIE,
-            "B>A": Outcome.B,
-            "B>>A": Outcome.B,
-            "A<B": Outcome.B,
-            "A<<B": Outcome.B,
-            "B<A": Outcome.A,
-            "B<<A": Outcome.A,
+            word: SPELLINGS[word.lower()]
+            for word in ("A>>B", "A>B", "A=B", "B=A", "B>A", "B>>A", "A<B", "A<<B", "B<A", "B<<A")
         },
         unless=("winner",),
     ),
@@ -363,29 +355,14 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         "alpaca_eval",
-        {
-            "model_a": ("model",),
-            "model_b": ("baseline",),
-            "score_a": ("preference",),
-            "question_id": ("idx", *PROMPT_COLUMNS),
-            "judge_model": ("annotator",),
-            "category": ("dataset",),
-            "len_a": ("len_model",),
-            "len_b": ("len_baseline",),
-        },
+        _ALPACA
+        | {"model_a": ("model",), "model_b": ("baseline",), "len_a": ("len_model",), "len_b": ("len_baseline",)},
         Source.LLM_JUDGE,
         preference=Preference(scale=1.0, shift=-1.0),
     ),
     Format(
         "alpaca_eval",
-        {
-            "model_a": ("generator_1",),
-            "model_b": ("generator_2",),
-            "score_a": ("preference",),
-            "question_id": ("idx", *PROMPT_COLUMNS),
-            "judge_model": ("annotator",),
-            "category": ("dataset",),
-        },
+        _ALPACA | {"model_a": ("generator_1",), "model_b": ("generator_2",)},
         Source.LLM_JUDGE,
         preference=Preference(scale=-1.0, shift=2.0, draws=(0.0,)),
     ),
@@ -406,13 +383,10 @@ def log_format(name: str) -> Format:
     return Format(name, _OWN, source, winners=OWN_WINNERS)
 
 
-LOG_FORMATS = {
-    name: log_format(name)
-    for name in (
-        *("inspect", "promptfoo", "lm-eval", "mt-bench", "verdicts", "deepeval", "langfuse", "phoenix", "otel"),
-        "open-webui",
-    )
-}
+LOG_FORMATS = (
+    *("inspect", "promptfoo", "lm-eval", "mt-bench", "verdicts", "deepeval", "langfuse", "phoenix", "otel"),
+    "open-webui",
+)
 """Logs of other tools, recognised by their contents: `log_readers` makes battle rows of them."""
 
 FORMAT_NAMES = tuple(dict.fromkeys((*(known.name for known in FORMATS), *LOG_FORMATS)))
@@ -431,9 +405,8 @@ def named(name: str, header: Collection[str], where: str, mapped: ColumnMap = NO
         )
     check_mapped(mapped, header, where)
     variants = [variant.mapped(mapped) for variant in variants]
-    for variant in variants:
-        if not variant.lacking(header):
-            return variant
+    if fitting := [variant for variant in variants if not variant.lacking(header)]:
+        return fitting[0]
     lacking = [" or ".join(variants[0].columns[column]) for column in variants[0].lacking(header)]
     hint = suggestion(variants[0].lacking(header), header, mapped)
     raise BattleError(
@@ -497,9 +470,8 @@ def check_mapped(mapped: ColumnMap, header: Collection[str], where: str) -> None
             raise OptionError(
                 f"{where} has no column {theirs!r} for {ours}.", *hint, f" Its columns are {listed(header)}."
             )
-        half = {"_a": "_b", "_b": "_a"}.get(ours[-2:])
-        other = f"{ours[:-2]}{half}"
-        if half and ours not in OWN_PAIR and other not in header and other not in mapped.targets:
+        other = other_slot(ours)
+        if other != ours and ours not in OWN_PAIR and other not in header and other not in mapped.targets:
             raise OptionError(f"map: {ours} needs {other} beside it: a pair of numbers is controlled for. Map both.")
 
 

@@ -24,7 +24,7 @@ BATCH_ROWS = 50_000
 def is_frame(data: object) -> bool:
     """True for a table of another library: pandas, polars, Arrow, DuckDB, Hugging Face datasets, or an Arrow stream."""
     homes = _homes(data)
-    if homes & {"pyarrow", "datasets"} or isinstance(data, ReusableFrame) or hasattr(type(data), "__arrow_c_stream__"):
+    if homes & {"pyarrow", "datasets"} or hasattr(type(data), "__arrow_c_stream__"):
         return True
     return bool(homes & {"pandas", "polars", "duckdb", "_duckdb"}) and hasattr(type(data), "columns")
 
@@ -35,7 +35,7 @@ def is_spark_frame(data: object) -> bool:
 
 
 class ReusableFrame:
-    """A frame that can be read any number of times.
+    """A frame that can be read any number of times; no row of it becomes a Python object.
 
     `shared` is what DuckDB scans in place. Where it cannot (a relation belongs to its own connection, a lazy frame is
     not there yet, a stream passes once), the frame went column by column to the Parquet file at `path`.
@@ -44,18 +44,18 @@ class ReusableFrame:
     def __init__(self, data: Any) -> None:
         self.path: Path | None = None
         self.shared: Any = None
-        if _must_spool(data):
-            folder = tempfile.mkdtemp(prefix="tiltyard-")
-            weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
-            self.path = Path(folder) / "frame.parquet"
-            _spool(data, self.path)
-        else:
+        if not _must_spool(data):
             self.shared = _as_shared(data)
-
-
-def reusable(data: Any) -> ReusableFrame:
-    """The frame in a form that can be read more than once; no row of it becomes a Python object."""
-    return data if isinstance(data, ReusableFrame) else ReusableFrame(data)
+            return
+        folder = tempfile.mkdtemp(prefix="tiltyard-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self.path = Path(folder) / "frame.parquet"
+        if "datasets" in _homes(data):
+            _write_batches(data.with_format("arrow").iter(batch_size=BATCH_ROWS), self.path)
+        elif hasattr(data, "sink_parquet"):
+            data.sink_parquet(self.path)
+        else:
+            data.write_parquet(str(self.path))
 
 
 def _must_spool(data: Any) -> bool:
@@ -66,15 +66,6 @@ def _must_spool(data: Any) -> bool:
     if "polars" in homes:
         return not hasattr(data, "write_parquet") or not _installed("pyarrow")
     return bool(homes & {"duckdb", "_duckdb"}) or ("datasets" in homes and not hasattr(data, "__len__"))
-
-
-def _spool(data: Any, path: Path) -> None:
-    if "datasets" in _homes(data):
-        _write_batches(data.with_format("arrow").iter(batch_size=BATCH_ROWS), path)
-    elif hasattr(data, "sink_parquet"):
-        data.sink_parquet(path)
-    else:
-        data.write_parquet(str(path))
 
 
 def _as_shared(data: Any) -> Any:
@@ -91,10 +82,7 @@ def _as_shared(data: Any) -> Any:
         return data.to_arrow(compat_level=polars.CompatLevel.newest())
     if homes & {"pandas", "pyarrow"}:
         return data
-    if not _installed("pyarrow"):
-        raise TiltyardError(f"reading a {type(data).__name__} needs PyArrow. Install it: pip install pyarrow")
-    import pyarrow
-
+    pyarrow = _imported("pyarrow", f"reading a {type(data).__name__} needs PyArrow")
     return pyarrow.RecordBatchReader.from_stream(data).read_all()
 
 
@@ -127,15 +115,17 @@ def _installed(library: str) -> bool:
     return importlib.util.find_spec(library) is not None
 
 
+def _imported(library: str, need: str) -> Any:
+    if not _installed(library):
+        raise TiltyardError(f"{need}. Install it: pip install {library}")
+    return importlib.import_module(library)
+
+
 def columns_to_frame(columns: Mapping[str, Array | list[Any]]) -> Any:
     """Columns as what is installed: a pandas or polars frame, an Arrow table, else a list of rows (dictionaries)."""
-    if _installed("pandas"):
-        return columns_to_pandas(columns)
-    if _installed("polars"):
-        return columns_to_polars(columns)
-    if _installed("pyarrow"):
-        return columns_to_arrow(columns)
-    return columns_to_rows(columns)
+    makers = {"pandas": columns_to_pandas, "polars": columns_to_polars, "pyarrow": columns_to_arrow}
+    make = next((make for library, make in makers.items() if _installed(library)), columns_to_rows)
+    return make(columns)
 
 
 def columns_to_rows(columns: Mapping[str, Array | list[Any]]) -> list[dict[str, Any]]:
@@ -146,10 +136,7 @@ def columns_to_rows(columns: Mapping[str, Array | list[Any]]) -> list[dict[str, 
 
 def columns_to_pandas(columns: Mapping[str, Array | list[Any]]) -> Any:
     """Columns as a pandas frame: a whole number that may be missing is an `Int64`."""
-    if not _installed("pandas"):
-        raise TiltyardError("a pandas frame needs pandas. Install it: pip install pandas")
-    import pandas
-
+    pandas = _imported("pandas", "a pandas frame needs pandas")
     kinds = {"number": "float64", "flag": "bool"}
     series = {}
     for name, values in columns.items():
@@ -162,10 +149,7 @@ def columns_to_pandas(columns: Mapping[str, Array | list[Any]]) -> Any:
 
 def columns_to_polars(columns: Mapping[str, Array | list[Any]]) -> Any:
     """Columns as a polars frame; what is missing is null."""
-    if not _installed("polars"):
-        raise TiltyardError("a polars frame needs polars. Install it: pip install polars")
-    import polars
-
+    polars = _imported("polars", "a polars frame needs polars")
     kinds = {"whole": polars.Int64, "number": polars.Float64, "text": polars.String, "flag": polars.Boolean}
     series = [polars.Series(name, _with_none(values), dtype=kinds[_kind(values)]) for name, values in columns.items()]
     return polars.DataFrame(series)
@@ -173,10 +157,7 @@ def columns_to_polars(columns: Mapping[str, Array | list[Any]]) -> Any:
 
 def columns_to_arrow(columns: Mapping[str, Array | list[Any]]) -> Any:
     """Columns as an Arrow table; what is missing is null."""
-    if not _installed("pyarrow"):
-        raise TiltyardError("an Arrow table needs PyArrow. Install it: pip install pyarrow")
-    import pyarrow
-
+    pyarrow = _imported("pyarrow", "an Arrow table needs PyArrow")
     kinds = {"whole": pyarrow.int64(), "number": pyarrow.float64(), "text": pyarrow.string(), "flag": pyarrow.bool_()}
     arrays = {name: pyarrow.array(_with_none(values), type=kinds[_kind(values)]) for name, values in columns.items()}
     return pyarrow.table(arrays)
@@ -220,7 +201,6 @@ class Unfolded:
         self.is_weighted = bool((table.weight != 1.0).any())
 
     def columns(self, rows: slice) -> dict[str, Array]:
-        """The columns of a battle row, for some rows."""
         table, texts = self.table, self.texts
         columns: dict[str, Array] = {
             "model_a": texts["model_a"][table.model_a[rows]],

@@ -9,6 +9,7 @@ import glob
 import gzip
 import io
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -41,7 +42,6 @@ class FileKind(enum.Enum):
 
     @property
     def is_json(self) -> bool:
-        """True for the two kinds whose cells are JSON values."""
         return self in (FileKind.JSONL, FileKind.JSON_ARRAY)
 
 
@@ -57,7 +57,6 @@ SUFFIXES = {
 KNOWN_SUFFIXES = ".jsonl, .ndjson, .json, .csv, .tsv (each also .gz) or .parquet"
 ZIPPED_LOG = ".eval"
 """How the name of a zipped log ends, so that it is read with a folder."""
-
 
 BATTLES, SCORES = "battles.jsonl", "scores.jsonl"
 MANIFEST, MATCHES, VERDICTS = "manifest.json", Path("matches") / "matches.jsonl", "verdicts"
@@ -109,19 +108,9 @@ class Part(msgspec.Struct, frozen=True):
     zipped: bool
 
     def open(self) -> BinaryIO:
-        """The file's bytes, unzipped."""
         if self.zipped:
             return cast("BinaryIO", gzip.open(self.path, "rb"))
         return self.path.open("rb")
-
-
-def find_parts(data: PathLike | Iterable[PathLike]) -> list[Part]:
-    """The files that a path, a list of paths, a folder, a glob or "-" stands for; those of a folder or glob sorted."""
-    paths: list[PathLike] = [data] if isinstance(data, str | Path) else list(data)
-    parts = [part for path in paths for part in _expand(path)]
-    if not parts:
-        raise BattleError("no battle file was named. Give a file, a folder, a glob or - for standard input.")
-    return parts
 
 
 def suffix_kind(path: PathLike) -> tuple[FileKind | None, bool]:
@@ -133,14 +122,15 @@ def suffix_kind(path: PathLike) -> tuple[FileKind | None, bool]:
     return kind, zipped
 
 
-def _expand(path: PathLike) -> list[Part]:
+def find_parts(path: PathLike) -> list[Part]:
+    """The files that a path, a folder, a glob or "-" stands for; those of a folder or glob sorted."""
     if str(path) == "-":
         return [_spooled("-", "stdin")]
     place = Path(path)
     if place.is_dir():
         return [_part(file, str(file)) for file in run_files(place)] or _folder(place)
     if not place.exists():
-        return [part for match in _matches(path) for part in _expand(match)]
+        return [part for match in _matches(path) for part in find_parts(match)]
     if not os.access(place, os.R_OK):
         raise BattleError(f"{path} may not be read. Check its rights.")
     if not place.is_file():
@@ -163,11 +153,8 @@ def _matches(path: PathLike) -> list[str]:
 def _folder(folder: Path) -> list[Part]:
     if (folder / MATCHES).is_file() and not (folder / SCORES).is_file():
         raise BattleError(f"{folder} has matches but no verdict: its run has not finished, or skipped judging. Run it.")
-    files = sorted(
-        file
-        for file in folder.iterdir()
-        if file.is_file() and (suffix_kind(file)[0] is not None or file.suffix == ZIPPED_LOG)
-    )
+    known = [path for path in folder.iterdir() if suffix_kind(path)[0] is not None or path.suffix == ZIPPED_LOG]
+    files = sorted(path for path in known if path.is_file())
     if not files:
         raise BattleError(f"folder {folder} has no battle file. Expected files ending in {KNOWN_SUFFIXES}.")
     return [_part(file, str(file)) for file in files]
@@ -222,9 +209,8 @@ def _sniff(path: Path, name: str) -> tuple[FileKind, bool]:
     if start.startswith(b"PK\x03\x04"):
         return FileKind.ZIP, zipped
     _refuse_utf_16(start, name)
-    kind = next((kind for magic, kind in OTHER_KINDS.items() if start.startswith(magic)), None)
-    if kind or b"\0" in start:
-        what = kind or "binary data"
+    what = next((kind for magic, kind in OTHER_KINDS.items() if start.startswith(magic)), "binary data")
+    if what != "binary data" or b"\0" in start:
         raise BattleError(f"{name} is {what}, not a file of battles. Expected a file ending in {KNOWN_SUFFIXES}.")
     text = start.removeprefix(UTF_8_MARK).lstrip()
     if not text:
@@ -323,9 +309,8 @@ def file_header(part: Part) -> Header:
         for at, name in enumerate(names)
         if name.strip()
     }
-    return Header(
-        columns, "text", tuple(name if name.strip() else f"unnamed column {at + 1}" for at, name in enumerate(names))
-    )
+    places = tuple(name if name.strip() else f"unnamed column {at}" for at, name in enumerate(names, start=1))
+    return Header(columns, "text", places)
 
 
 def header_of_rows(rows: Iterable[Mapping[str, Any]], cells: Literal["json", "text"]) -> Header:
@@ -360,9 +345,9 @@ def header_of_rows(rows: Iterable[Mapping[str, Any]], cells: Literal["json", "te
 def typed_header(described: Iterable[tuple[str, str]], first_rows: Mapping[str, Any]) -> Header:
     """The columns of a typed source, from its declared types; `first_rows` shows what is inside its nested columns."""
     described = list(described)
-    columns = {name: RawColumn(name, _sql_holds(sql), sql_type=sql, top=name) for name, sql in described}
+    columns = {name: RawColumn(name, sql_holds(sql), sql_type=sql, top=name) for name, sql in described}
     for name, sql in described:
-        if sql.endswith("[]") and (holds := _sql_holds(sql[:-2])) != "nested":
+        if sql.endswith("[]") and (holds := sql_holds(sql[:-2])) != "nested":
             columns.setdefault(f"{name}.0", RawColumn(f"{name}.0", holds, "JSON", name, 0))
     for name, value in first_rows.items():
         if isinstance(value, dict):
@@ -409,9 +394,11 @@ def text_holds(values: Iterable[str]) -> CellType:
         return "text"
 
 
-def _sql_holds(sql_type: str) -> CellType:
-    kind = sql_type.split("(")[0].strip().upper()
-    if sql_type.endswith("]") or kind in ("STRUCT", "MAP", "LIST", "UNION", "JSON", "BLOB", "ARRAY"):
+def sql_holds(sql_type: str) -> CellType:
+    """What a column of a declared type holds, by the names that DuckDB and Spark have for types."""
+    kind = re.split("[(<]", sql_type)[0].strip().upper()
+    nested = ("STRUCT", "MAP", "LIST", "UNION", "JSON", "BLOB", "ARRAY", "BINARY", "VARIANT")
+    if sql_type.endswith("]") or kind in nested:
         return "nested"
     if kind == "BOOLEAN":
         return "flag"

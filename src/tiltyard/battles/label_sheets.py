@@ -79,13 +79,11 @@ class SheetKey:
             raise BattleError(f"{path}: torn, or not the key of label sheets ({error}). Draw a new sheet.") from None
 
     def write(self, folder: Path) -> None:
-        """Keep it in a folder."""
         note = "tells who wrote the answers of label sheets: keep it from those who label"
         draws = [{"of": one.of, "label_ids": list(one.label_ids)} for one in self.draws]
         write_json(folder / KEY_FILE, {"note": note, "salt": self.salt.hex(), "draws": draws})
 
     def with_draw(self, draw: SheetDraw) -> SheetKey:
-        """The same with one more draw, if it is another."""
         return replace(self, draws=tuple(dict.fromkeys([*self.draws, draw])))
 
     def drawn(self, label_ids: Sequence[str]) -> dict[str, tuple[int, int, int]]:
@@ -107,7 +105,6 @@ class SheetKey:
         return found
 
     def label_id(self, shown: SheetMatchup) -> str:
-        """The id of a matchup as shown."""
         text = json.dumps([shown.dimension, shown.prompt_id, shown.first, shown.second], ensure_ascii=False)
         return hashlib.blake2b(text.encode("utf-8"), key=self.salt, digest_size=8).hexdigest()
 
@@ -215,27 +212,44 @@ def read_sheet(
     """A filled-in sheet as battles; rows without a winner are counted as skipped."""
     sheet = read_filled_rows(people, on_bad)
     _, empty = find_problems(people, where=NOT_FILLED, default_source="human", map=ID_AS_PROMPT, examples_each=0)
-    shown = {key.label_id(one): one for one in _possible(judged)}
+    possible = {key.label_id(matchup): matchup for matchup in _possible(judged)}
     ids = sheet.text_column("question_id")
-    matchups = [shown.get(text) for text in ids.labels]
-    known = np.array([one is not None for one in matchups])[ids.codes]
+    known = np.array([text in possible for text in ids.labels])[ids.codes]
     if not known.any():
         raise NoBattles(
             f"none of the {len(sheet):,} labels of the sheet is about a matchup of this run: was the sheet drawn from "
             "another folder?"
         )
     skipped = {**sheet.skipped, "not filled in": sum(empty.counts.values()), "not of this run": int((~known).sum())}
-    sheet = replace(sheet.take(known), skipped={reason: n for reason, n in skipped.items() if n})
-    rows = [matchups[code] for code in ids.codes[known].tolist()]
-    drawn = key.drawn([ids.labels[code] for code in np.unique(ids.codes[known]).tolist()])
-    places = [drawn.get(ids.labels[code], (MISSING, math.nan, math.nan)) for code in ids.codes[known].tolist()]
-    numbers = np.array(places, dtype=np.float64).reshape(-1, 3)
-    draw_columns = {
-        "draw": Codes.of([f"{number:g}" for number in numbers[:, 0]]),
-        "draw_place": numbers[:, 1],
-        "draw_of": numbers[:, 2],
+    sheet = sheet.take(known)
+    label_ids = [ids.labels[code] for code in ids.codes[known].tolist()]
+    matchups = [possible[label_id] for label_id in label_ids]
+    drawn = key.drawn(label_ids)
+    places = [drawn.get(label_id, (MISSING, math.nan, math.nan)) for label_id in label_ids]
+    draws = np.array(places, dtype=np.float64).reshape(-1, 3)
+    columns: dict[str, Any] = {
+        "question_id": Codes.of([matchup.prompt_id for matchup in matchups]),
+        "draw": Codes.of([f"{number:g}" for number in draws[:, 0]]),
+        "draw_place": draws[:, 1],
+        "draw_of": draws[:, 2],
     }
-    return _unblinded(sheet, [one for one in rows if one is not None], judged, draw_columns)
+    if any(matchup.dimension for matchup in matchups):
+        columns["dimension"] = Codes.of([matchup.dimension for matchup in matchups])
+    if "voter" in sheet.columns:
+        columns["voter"] = sheet.text_column("voter")
+    code = {name: place for place, name in enumerate(judged.models)}
+    first = np.array([code[matchup.first] for matchup in matchups], dtype=np.int32)
+    second = np.array([code[matchup.second] for matchup in matchups], dtype=np.int32)
+    straight = sheet.model_a == sheet.models.index(SIDES[0])
+    return replace(
+        sheet,
+        models=judged.models,
+        model_a=np.where(straight, first, second),
+        model_b=np.where(straight, second, first),
+        source=np.full(len(sheet), Source.HUMAN.code, dtype=np.int8),
+        columns=columns,
+        skipped={reason: n for reason, n in skipped.items() if n},
+    )
 
 
 def _possible(judged: BattleTable) -> set[SheetMatchup]:
@@ -248,24 +262,3 @@ def _possible(judged: BattleTable) -> set[SheetMatchup]:
             matchups.add(SheetMatchup(what or "", prompt, models[a], models[b]))
             matchups.add(SheetMatchup(what or "", prompt, models[b], models[a]))
     return matchups
-
-
-def _unblinded(sheet: BattleTable, shown: list[SheetMatchup], judged: BattleTable, draw: dict[str, Any]) -> BattleTable:
-    """The rows of a sheet with the models that were shown as A and B."""
-    columns: dict[str, Any] = {"question_id": Codes.of([one.prompt_id for one in shown]), **draw}
-    if any(one.dimension for one in shown):
-        columns["dimension"] = Codes.of([one.dimension for one in shown])
-    if "voter" in sheet.columns:
-        columns["voter"] = sheet.text_column("voter")
-    place = {name: code for code, name in enumerate(judged.models)}
-    first = np.array([place[one.first] for one in shown], dtype=np.int32)
-    second = np.array([place[one.second] for one in shown], dtype=np.int32)
-    straight = sheet.model_a == sheet.models.index(SIDES[0])
-    return replace(
-        sheet,
-        models=judged.models,
-        model_a=np.where(straight, first, second),
-        model_b=np.where(straight, second, first),
-        source=np.full(len(sheet), Source.HUMAN.code, dtype=np.int8),
-        columns=columns,
-    )

@@ -25,24 +25,20 @@ from tiltyard.options import Help, ReadingOptions
 
 
 class FieldKind(enum.Enum):
-    """How the values of a field are read."""
+    """How the values of a field are read; its value says what is expected of them."""
 
-    NAME = "name"
+    NAME = "text"
     """Text that must be text: model names, winners, sources."""
-    WINNER = "winner"
+    WINNER = "text, 1 or 2"
     """Text or a number, where any usual spelling of a winner is read."""
-    TEXT = "text"
+    TEXT = "text or a number"
     """Any plain value, as text."""
-    FLAG = "flag"
-    """True or false."""
-    NUMBER = "number"
-    """A finite number."""
-    TIME = "time"
-    """Seconds since 1970, or an ISO date and time."""
+    FLAG = "true or false"
+    NUMBER = "a finite number"
+    TIME = "seconds since 1970 or an ISO date and time"
 
     @property
     def is_label(self) -> bool:
-        """True for fields read through their distinct values."""
         return self in (FieldKind.NAME, FieldKind.WINNER, FieldKind.TEXT, FieldKind.FLAG)
 
 
@@ -86,16 +82,13 @@ class Layout(msgspec.Struct, frozen=True):
 
     @property
     def labels(self) -> tuple[Field, ...]:
-        """The fields read through their distinct values."""
         return tuple(field for field in self.fields if field.kind.is_label)
 
     @property
     def numbers(self) -> tuple[Field, ...]:
-        """The fields read as numbers."""
         return tuple(field for field in self.fields if not field.kind.is_label)
 
     def field(self, name: str) -> Field | None:
-        """The field of that name, or None when the source has none."""
         return next((field for field in self.fields if field.name == name), None)
 
 
@@ -148,12 +141,8 @@ def choose_format(
     return spelling
 
 
-def make_layout(header: Header, options: ReadBattlesOptions, where: str, spelling: Format | None = None) -> Layout:
-    """The layout for a source with this header; `where` names the source in messages.
-
-    Its format is chosen by the options, unless `spelling` says it.
-    """
-    spelling = choose_format(header, options, where) if spelling is None else spelling
+def make_layout(header: Header, options: ReadBattlesOptions, where: str, spelling: Format) -> Layout:
+    """The layout for a source with this header and format; `where` names the source in messages."""
     names = list(dict.fromkeys((*CORE, *_wanted(header, spelling, options, where))))
     found = (_field(name, header, spelling, options) for name in names)
     fields = tuple(field for field in found if field is not None)
@@ -190,14 +179,12 @@ def _wanted(header: Header, spelling: Format, options: ReadBattlesOptions, where
     if options.columns is None:
         late = [name for name in OPTIONAL_FIELDS if header.cells == "json" and name in spelling.columns]
         return (*present_columns(header, spelling), *late)
-    unknown = [
-        name
-        for name in (*options.columns, *options.hashed)
-        if name not in OPTIONAL_FIELDS and name not in CORE and _raw(name, header, spelling) is None
-    ]
+    wanted = (*options.columns, *options.hashed)
+    others = [name for name in wanted if name not in (*OPTIONAL_FIELDS, *CORE)]
+    unknown = [name for name in others if _raw(name, header, spelling) is None]
     if unknown:
         raise OptionError(f"{where} has no column {', '.join(unknown)}. Its columns are {listed(header.top_names)}.")
-    return (*options.columns, *options.hashed)
+    return wanted
 
 
 def _pairs(header: Header, spelling: Format) -> list[str]:
@@ -244,10 +231,8 @@ BLANKS = "".join(map(chr, (*range(9, 14), *range(28, 33), 0x85, 0xA0, 0x1680, *r
 BLANKS += "\u2028\u2029\u202f\u205f\u3000"
 """What counts as a blank around a text: what `str.strip` takes away."""
 
-
 WHOLE = re.compile("-?[0-9]+[.]0")
 """A whole number that is written like a fraction, as tables write a column with gaps."""
-
 
 _FLAGS = {"true": "true", "1": "true", "1.0": "true", "false": "false", "0": "false", "0.0": "false"}
 

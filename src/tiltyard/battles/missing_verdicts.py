@@ -46,11 +46,9 @@ class MissingMatchup:
 
     @property
     def entrants(self) -> tuple[str, str]:
-        """Both entrants."""
         return self.entrant_a, self.entrant_b
 
     def rival(self, entrant: str) -> str:
-        """The other one of the two."""
         return self.entrant_b if entrant == self.entrant_a else self.entrant_a
 
 
@@ -101,14 +99,9 @@ class MissingVerdicts(msgspec.Struct, frozen=True, eq=False):
             inside = dimensions is None or dimension in dimensions
             return inside and (entrants is None or any(name in entrants for name in names))
 
-        return MissingVerdicts(
-            {pair: count for pair, count in self.planned.items() if wanted(*pair)},
-            tuple(
-                one
-                for one in self.matchups
-                if wanted(one.dimension, *one.entrants) and (prompts is None or one.prompt_id in prompts)
-            ),
-        )
+        planned = {pair: count for pair, count in self.planned.items() if wanted(*pair)}
+        matchups = [one for one in self.matchups if prompts is None or one.prompt_id in prompts]
+        return MissingVerdicts(planned, tuple(one for one in matchups if wanted(one.dimension, *one.entrants)))
 
     @property
     def counted(self) -> str:
@@ -119,14 +112,12 @@ class MissingVerdicts(msgspec.Struct, frozen=True, eq=False):
     @property
     def sentence(self) -> str:
         """`50 of 200 matchups have no verdict (v2 50, v1 50: unparsed 50)`."""
-        named, why = (
-            [f"{name} {count:,}" for name, count in counts.items()] for counts in (self.by_entrant, self.by_reason)
-        )
+        named = [f"{name} {count:,}" for name, count in self.by_entrant.items()]
+        why = [f"{name} {count:,}" for name, count in self.by_reason.items()]
         entrants = named if len(named) <= SHOWN_ENTRANTS else [*named[:SHOWN_ENTRANTS], "…"]
         return f"{self.counted} ({', '.join(entrants)}: {', '.join(why)})"
 
     def to_dict(self) -> dict[str, Any]:
-        """The counts as plain values."""
         return {
             "matchups": self.total,
             "without_verdict": len(self),
@@ -137,9 +128,7 @@ class MissingVerdicts(msgspec.Struct, frozen=True, eq=False):
 
 def together(some: Sequence[MissingVerdicts]) -> MissingVerdicts:
     """Those of several folders."""
-    planned: Counter[Pair] = Counter()
-    for one in some:
-        planned.update(one.planned)
+    planned: Counter[Pair] = sum((Counter(one.planned) for one in some), Counter())
     return MissingVerdicts(planned, tuple(row for one in some for row in one.matchups))
 
 
@@ -199,7 +188,6 @@ class _Line(msgspec.Struct, frozen=True):
 
     @property
     def columns(self) -> dict[str, str]:
-        """What the bank says of the prompt."""
         known = {"prompt_source": self.source, "subject": self.subject, "language": self.language}
         return {name: str(value) for name, value in (self.prompt_columns | known).items() if value not in (None, "")}
 
@@ -217,13 +205,11 @@ class _Line(msgspec.Struct, frozen=True):
 
 def read_missing(folder: Path) -> MissingVerdicts:
     """The matchups of one run folder that have no verdict; none where the folder has no verdicts at all."""
-    files = [*sorted((folder / VERDICTS).glob("*.jsonl")), folder / "verdicts.jsonl"]
-    files = [path for path in files if path.is_file()]
+    files = [*sorted((folder / VERDICTS).glob("*.jsonl")), *folder.glob("verdicts.jsonl")]
     if not files:
         return MissingVerdicts()
-    listed = folder / MATCHES
-    matches = list(_read(listed)) if listed.is_file() else []
-    columns: dict[str, dict[str, str]] = {match.prompt_id: match.columns for match in matches}
+    matches = list(_read(folder / MATCHES)) if (folder / MATCHES).is_file() else []
+    columns = {match.prompt_id: match.columns for match in matches}
     lines: Counter[tuple[str, str, frozenset[str]]] = Counter()
     planned: Counter[Pair] = Counter()
     missing: list[MissingMatchup] = []
@@ -231,9 +217,8 @@ def read_missing(folder: Path) -> MissingVerdicts:
         for line in _read(path):
             lines[line.matchup] += 1
             planned[line.dimension, line.entrant_a, line.entrant_b] += 1
-            reason = line.reason
-            if reason is not None:
-                missing.append(line.missing(reason, columns.get(line.prompt_id, {})))
+            if line.reason is not None:
+                missing.append(line.missing(line.reason, columns.get(line.prompt_id, {})))
     judges = max(lines.values(), default=1)
     for match in matches:
         if match.matchup not in lines:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from tiltyard.battles.battle import Battle
 from tiltyard.battles.careful import RawRow, row_lines
 from tiltyard.battles.eval_logs import LoggedBattles
 from tiltyard.battles.fast import file_rows, identifier, literal, session
 from tiltyard.battles.formats import recognise
-from tiltyard.battles.frames import ReusableFrame, is_frame, is_spark_frame, reusable
+from tiltyard.battles.frames import ReusableFrame, is_frame, is_spark_frame
 from tiltyard.battles.inputs import (
     FileKind,
     Header,
@@ -35,16 +35,6 @@ BattleData = PathLike | Iterable[PathLike] | BattleTable | Iterable[Battle | Map
 """Anything battles can be read from: see `read_battles`."""
 
 
-ReadLogs = Callable[[str, tuple[Part, ...], float], LoggedBattles]
-
-
-class HeldRows(NamedTuple):
-    """Rows in memory, and their columns."""
-
-    rows: list[RawRow]
-    header: Header
-
-
 class Opened:
     """What somebody gave as battles or scores. Everything about it is found when first asked for, and only once.
 
@@ -58,8 +48,10 @@ class Opened:
         self.header: Callable[[Part], Header] = cache(_file_header) if like is None else like.header
         self.tool: Callable[[Part, str], str | None] = cache(tool_of) if like is None else like.tool
         self.recognise: Recognise = cache(recognise) if like is None else like.recognise
-        self.read_logs: ReadLogs = cache(read_logs) if like is None else like.read_logs
-        self.frame = reusable(data) if is_frame(data) and not is_spark_frame(data) else None
+        self.read_logs: Callable[[str, tuple[Part, ...], float], LoggedBattles] = (
+            cache(read_logs) if like is None else like.read_logs
+        )
+        self.frame = ReusableFrame(data) if is_frame(data) and not is_spark_frame(data) else None
         if isinstance(data, str | Path):
             self.items = [data]
         elif isinstance(data, Iterable) and not (self.frame or isinstance(data, Mapping | BattleTable)):
@@ -70,7 +62,6 @@ class Opened:
 
     @classmethod
     def of(cls, data: BattleData) -> Opened:
-        """The data, opened; as they are where they are open."""
         return data if isinstance(data, cls) else cls(data)
 
     @cached_property
@@ -81,7 +72,6 @@ class Opened:
 
     @cached_property
     def parts_by_path(self) -> list[list[Part]]:
-        """The files that each path stands for."""
         return [find_parts(path) for path in self.paths]
 
     @property
@@ -90,17 +80,17 @@ class Opened:
         return [part for parts in self.parts_by_path for part in parts]
 
     @cached_property
-    def frame_header(self) -> Header:
-        """The columns of the frame."""
-        assert self.frame is not None
-        with session() as connection:
-            return _described(connection, frame_rows(connection, self.frame))
+    def rows(self) -> list[RawRow]:
+        """The rows in memory."""
+        return list(row_lines(item.to_dict() if isinstance(item, Battle) else item for item in self.items or ()))
 
     @cached_property
-    def held(self) -> HeldRows:
-        """The rows in memory."""
-        rows = list(row_lines(item.to_dict() if isinstance(item, Battle) else item for item in self.items or ()))
-        return HeldRows(rows, header_of_rows((row.row for row in rows if row.fault is None), "json"))
+    def header_in_memory(self) -> Header:
+        """The columns of the frame, or of the rows in memory."""
+        if self.frame is None:
+            return header_of_rows((row.row for row in self.rows if row.fault is None), "json")
+        with session() as connection:
+            return _described(connection, frame_rows(connection, self.frame))
 
 
 def frame_rows(connection: DuckDBPyConnection, frame: ReusableFrame) -> str:
@@ -112,7 +102,6 @@ def frame_rows(connection: DuckDBPyConnection, frame: ReusableFrame) -> str:
 
 
 def _file_header(part: Part) -> Header:
-    """The columns of a file."""
     if part.kind is not FileKind.PARQUET:
         return file_header(part)
     import duckdb

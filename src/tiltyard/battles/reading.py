@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
+from tiltyard.battles.battle import REQUIRED_FIELDS
 from tiltyard.battles.careful import (
     BadRows,
     RawRow,
@@ -23,7 +24,7 @@ from tiltyard.battles.careful import (
     read_carefully,
     value_of,
 )
-from tiltyard.battles.eval_logs import LM_EVAL_SUMMARY, UNPAIRED, check_tie_band
+from tiltyard.battles.eval_logs import UNPAIRED, check_tie_band
 from tiltyard.battles.fast import (
     LINE_BYTES,
     LONG_LINE_BYTES,
@@ -51,7 +52,7 @@ from tiltyard.battles.layout import (
     present_columns,
     read_label,
 )
-from tiltyard.battles.log_readers import log_reader
+from tiltyard.battles.log_readers import LM_EVAL_SUMMARY, log_reader
 from tiltyard.battles.opened import BattleData, Opened, frame_rows
 from tiltyard.battles.settle import Settled, settle
 from tiltyard.battles.table import BattleTable, concat, has_equal_rows, merge_equal
@@ -165,17 +166,16 @@ class RowSource(msgspec.Struct, frozen=True, eq=False):
             give_back_memory()
         return settle(batch, self.layout)
 
-    def careful(self, bad_rows: BadRows, *, stop: bool) -> BattleTable:
-        """The battles of the good rows; bad ones are counted in `bad_rows` and, with `stop`, the first is raised."""
+    def careful(self, bad_rows: BadRows) -> BattleTable:
+        """The battles of the good rows, read one by one; bad ones are counted in `bad_rows`."""
         if self.is_typed:
+            by_file = [msgspec.structs.replace(self, name=part.name, parts=[part]) for part in self.parts]
             tables = []
-            for source in [msgspec.structs.replace(self, name=part.name, parts=[part]) for part in self.parts] or [
-                self
-            ]:
+            for source in by_file or [self]:
                 with source._opened(large_limits=True) as (connection, rows):
-                    tables.append(locate(connection, rows, self.layout, source.name, bad_rows, stop=stop))
+                    tables.append(locate(connection, rows, self.layout, source.name, bad_rows))
             return replace(concat(tables), skipped=bad_rows.skipped)
-        table = read_carefully(self._lines(), self.layout, bad_rows, stop=stop)
+        table = read_carefully(self._lines(), self.layout, bad_rows)
         return replace(table, skipped={**table.skipped, UNPAIRED: self.unpaired}) if self.unpaired else table
 
     def with_repeats(self, table: BattleTable) -> BattleTable:
@@ -186,11 +186,12 @@ class RowSource(msgspec.Struct, frozen=True, eq=False):
         Battles made of a log's scores may well be equal.
         """
         layout = self.layout
+        if self.unpaired is not None:
+            return table
         column = layout.format.find("battle_id", layout.header)
-        if column is not None and self.unpaired is None:
+        if column is not None:
             return replace(table, repeated_ids=self._repeated_ids(layout.header.columns[column]))
-        told_apart = {"question_id", "timestamp"} & set(table.columns)
-        if layout.counted or self.unpaired is not None or not told_apart or not has_equal_rows(table):
+        if layout.counted or not {"question_id", "timestamp"} & set(table.columns) or not has_equal_rows(table):
             return table
         if self.is_small:
             encode = msgspec.json.Encoder(enc_hook=str, order="sorted").encode
@@ -247,28 +248,21 @@ class RowSource(msgspec.Struct, frozen=True, eq=False):
 
 def find_sources(data: Any, options: ReadBattlesOptions) -> list[RowSource]:
     """The sources in some data, in order; files of one kind and format are one source, and logs of one tool are."""
-    sources = _sources(Opened.of(data), options)
+    opened = Opened.of(data)
+    sources = _file_sources(opened, options) if opened.paths else [_source_in_memory(opened, options)]
     if options.tie_band is not None and all(source.unpaired is None for source in sources):
         raise OptionError("tie_band is about logs with scores, and there is none: these battles have outcomes already.")
     return sources
 
 
-def _sources(opened: Opened, options: ReadBattlesOptions) -> list[RowSource]:
-    if opened.paths:
-        return _file_sources(opened, options)
-    if opened.frame is not None:
-        layout = _make_layout(opened, opened.frame_header, options, "the frame")
-        return [RowSource("the frame", layout, frame=opened.frame)]
-    if opened.items is None:
+def _source_in_memory(opened: Opened, options: ReadBattlesOptions) -> RowSource:
+    if opened.frame is None and opened.items is None:
         raise BattleError(f"battles cannot be read from a {type(opened.data).__name__}. Give a path, a frame, or rows.")
-    if not opened.items:
+    if opened.frame is None and not opened.items:
         raise NoBattles("there are no battles to read: the list is empty.")
-    layout = _make_layout(opened, opened.held.header, options, "the rows")
-    return [RowSource("the rows", layout, held=opened.held.rows)]
-
-
-def _make_layout(opened: Opened, header: Header, options: ReadBattlesOptions, name: str) -> Layout:
-    return make_layout(header, options, name, choose_format(header, options, name, opened.recognise))
+    name, header = "the rows" if opened.frame is None else "the frame", opened.header_in_memory
+    layout = make_layout(header, options, name, choose_format(header, options, name, opened.recognise))
+    return RowSource(name, layout, frame=opened.frame, held=opened.rows if opened.frame is None else None)
 
 
 def _file_sources(opened: Opened, options: ReadBattlesOptions) -> list[RowSource]:
@@ -325,7 +319,6 @@ def _row_sources(opened: Opened, parts: Sequence[Part], options: ReadBattlesOpti
 
 
 def _repeated(values: Iterable[Hashable]) -> int:
-    """How many values repeat another."""
     count = Counter(values)
     return count.total() - len(count)
 
@@ -355,13 +348,20 @@ def read_battles(data: BattleData, options: ReadBattlesOptions) -> BattleTable:
     for source in sources:
         read = source.fast()
         if read is None or (read.skipped and options.on_bad == "error"):
-            read = source.careful(BadRows(examples_each=0), stop=options.on_bad == "error")
+            read = source.careful(BadRows(examples_each=0, stop=options.on_bad == "error"))
         has_source = source.layout.format.find("source", source.layout.header) is not None
         named = has_source or options.default_source is not None
         tables.append(replace(source.with_repeats(read), source_named=named))
     table = tables[0] if len(tables) == 1 else concat(tables)
     if not len(table):
-        raise _nothing(sources[0], table)
+        name, where = sources[0].name, sources[0].layout.where
+        if table.skipped:
+            why = ", ".join(f"{count} × {reason}" for reason, count in table.skipped.items())
+            what = f"{name}: no row is a battle, all were skipped ({why}). Check the format ("
+            raise NoBattles(what, OptionValue("format"), ").")
+        if where is not None:
+            raise NoBattles(f"{name}: no row satisfies ", OptionValue("where", where), ". Loosen it.")
+        raise NoBattles(f"{name} has no battle, only a header. Check what wrote it.")
     return merge_equal(table) if options.counted else table
 
 
@@ -390,31 +390,18 @@ def peek(
     opened = Opened.of(data)
     if isinstance(opened.data, BattleTable):
         columns = tuple(opened.data.columns)
-        return Peek("tiltyard", columns, ("model_a", "model_b", "winner", "source", *columns))
+        return Peek("tiltyard", columns, (*REQUIRED_FIELDS, *columns))
     options = ReadBattlesOptions(format=format, default_source=default_source, map=map)
     return peek_headers((source.layout.format, source.layout.header) for source in find_sources(opened, options))
 
 
 def peek_headers(seen: Iterable[tuple[Format, Header]]) -> Peek:
     """What sources of these formats and headers look like together."""
-    names: list[str] = []
-    columns: list[str] = []
-    raw: list[str] = []
-    for spelling, header in seen:
-        names.append(spelling.name)
-        columns += present_columns(header, spelling)
-        raw += header.top_names
-    return Peek(" + ".join(dict.fromkeys(names)), tuple(dict.fromkeys(columns)), tuple(dict.fromkeys(raw)))
-
-
-def available_columns(data: BattleData, format: str = "auto") -> tuple[str, ...]:
-    """Our optional columns that a source has, in a fixed order, without reading it through.
-
-    Parameters:
-        data: Where the battles are; see `read_battles`.
-        format: The format of the battles; `auto` recognises it by the header.
-    """
-    return peek(data, format).columns
+    pairs = list(seen)
+    names = dict.fromkeys(spelling.name for spelling, _ in pairs)
+    columns = dict.fromkeys(name for spelling, header in pairs for name in present_columns(header, spelling))
+    raw = dict.fromkeys(name for _, header in pairs for name in header.top_names)
+    return Peek(" + ".join(names), tuple(columns), tuple(raw))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -436,20 +423,7 @@ def find_problems(data: BattleData, options: ProblemOptions) -> tuple[float, Bad
     for source in find_sources(data, options.part(ReadBattlesOptions)):
         table = source.fast()
         if table is None or table.skipped:
-            table = source.careful(bad_rows, stop=False)
+            table = source.careful(bad_rows)
         bad_rows.odd += [odd for odd in oddities(source.with_repeats(table)) if odd not in bad_rows.odd]
         battles += table.n_battles
     return battles, bad_rows
-
-
-def _nothing(source: RowSource, table: BattleTable) -> NoBattles:
-    if table.skipped:
-        why = ", ".join(f"{count} × {reason}" for reason, count in table.skipped.items())
-        return NoBattles(
-            f"{source.name}: no row is a battle, all were skipped ({why}). Check the format (",
-            OptionValue("format"),
-            ").",
-        )
-    if source.layout.where is not None:
-        return NoBattles(f"{source.name}: no row satisfies ", OptionValue("where", source.layout.where), ". Loosen it.")
-    return NoBattles(f"{source.name} has no battle, only a header. Check what wrote it.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Self
 
 import msgspec
 import numpy as np
@@ -18,7 +19,7 @@ from tiltyard.battles.formats import OWN_WINNERS, ZEROS, is_numeral, side_of
 from tiltyard.battles.layout import CORE, WRONG, CellText, Field, FieldKind, Layout, read_label
 from tiltyard.battles.table import MISSING, BattleTable, Codes, Column, HashedLabels, Int8s
 from tiltyard.errors import BattleError, OptionValue
-from tiltyard.types import AnyInts, Bools, Floats, Int32s, looked_up, occurring, pieces
+from tiltyard.types import AnyInts, Bools, Floats, Int32s, Scalar, looked_up, occurring, pieces
 
 WRONG_CODE = -2
 """The code of a value whose type does not fit its field."""
@@ -37,49 +38,31 @@ LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e9
 class Reason(enum.IntEnum):
     """Why a row is not a battle. A row with several faults is counted under the first."""
 
-    FINE = 0
-    WRONG_TYPE = 1
-    MISSING_MODEL = 2
-    SELF_BATTLE = 3
-    MISSING_WINNER = 4
-    UNKNOWN_WINNER = 5
-    AMBIGUOUS_WINNER = 6
-    MISSING_SOURCE = 7
-    UNKNOWN_SOURCE = 8
-    BAD_WEIGHT = 9
-    MISSING_SCORE = 10
-    BAD_SCORE = 11
-    CONTRADICTION = 12
-    INCONSISTENT_WINNER = 13
-    BROKEN_LINE = 14
-    WRONG_LENGTH = 15
-    NOT_UTF8 = 16
+    label: str
+    """The name under which such rows are reported and counted."""
 
-    @property
-    def label(self) -> str:
-        """The name under which such rows are reported and counted."""
-        return REASON_LABELS[self]
+    def __new__(cls, code: int, label: str = "") -> Self:
+        reason = int.__new__(cls, code)
+        reason._value_, reason.label = code, label
+        return reason
 
-
-REASON_LABELS = {
-    Reason.FINE: "fine",
-    Reason.WRONG_TYPE: "wrong type",
-    Reason.MISSING_MODEL: "missing model name",
-    Reason.SELF_BATTLE: "model against itself",
-    Reason.MISSING_WINNER: "missing winner",
-    Reason.UNKNOWN_WINNER: "unknown winner",
-    Reason.AMBIGUOUS_WINNER: "ambiguous winner",
-    Reason.MISSING_SOURCE: "missing source",
-    Reason.UNKNOWN_SOURCE: "unknown source",
-    Reason.BAD_WEIGHT: "bad weight",
-    Reason.MISSING_SCORE: "missing score",
-    Reason.BAD_SCORE: "score out of range",
-    Reason.CONTRADICTION: "score contradicts winner",
-    Reason.INCONSISTENT_WINNER: "inconsistent but not a tie",
-    Reason.BROKEN_LINE: "broken line",
-    Reason.WRONG_LENGTH: "wrong number of cells",
-    Reason.NOT_UTF8: "not UTF-8 text",
-}
+    FINE = 0, "fine"
+    WRONG_TYPE = 1, "wrong type"
+    MISSING_MODEL = 2, "missing model name"
+    SELF_BATTLE = 3, "model against itself"
+    MISSING_WINNER = 4, "missing winner"
+    UNKNOWN_WINNER = 5, "unknown winner"
+    AMBIGUOUS_WINNER = 6, "ambiguous winner"
+    MISSING_SOURCE = 7, "missing source"
+    UNKNOWN_SOURCE = 8, "unknown source"
+    BAD_WEIGHT = 9, "bad weight"
+    MISSING_SCORE = 10, "missing score"
+    BAD_SCORE = 11, "score out of range"
+    CONTRADICTION = 12, "score contradicts winner"
+    INCONSISTENT_WINNER = 13, "inconsistent but not a tie"
+    BROKEN_LINE = 14, "broken line"
+    WRONG_LENGTH = 15, "wrong number of cells"
+    NOT_UTF8 = 16, "not UTF-8 text"
 
 
 class LabelColumn(msgspec.Struct, frozen=True):
@@ -124,7 +107,6 @@ class Settled(msgspec.Struct, frozen=True):
 
     @property
     def skipped(self) -> dict[str, int]:
-        """The same by the reasons' names."""
         return {reason.label: count for reason, count in self.counts().items()}
 
 
@@ -142,7 +124,9 @@ def settle(batch: RawBatch, layout: Layout) -> Settled:
         outcome = _outcome_by_name(readings, models, model_a, model_b)
     elif layout.format.any_spelling and layout.format.preference is None and "winner" in readings:
         outcome = _outcome_in_any_spelling(*readings["winner"], (models, model_a, model_b), layout)
-    weight = _weight(batch)
+    weight: Floats = np.broadcast_to(1.0, batch.n_rows)  # one number for all where the source gives none
+    if "weight" in batch.numbers:
+        weight = np.where(np.isnan(batch.numbers["weight"]), 1.0, batch.numbers["weight"])
     reasons = np.zeros(batch.n_rows, dtype=np.int8)
     every = RowCodes(model_a, model_b, outcome, source, weight, score)
     for piece in pieces(batch.n_rows):
@@ -154,14 +138,19 @@ def settle(batch: RawBatch, layout: Layout) -> Settled:
                 found[rows & (found == Reason.FINE)] = reason
 
     good: Bools | slice = slice(None) if not reasons.any() else reasons == Reason.FINE
+    soft = None if score is None else score[good].copy()
+    if soft is not None:  # where it says no more than the outcome, there is none
+        soft[(soft == 0.0) | (soft == 0.5) | (soft == 1.0)] = np.nan
+        soft = None if np.isnan(soft).all() else soft
+    counted = weight if batch.count is None else weight * batch.count
     table = BattleTable(
         models=models,
         model_a=model_a[good],
         model_b=model_b[good],
         outcome=outcome[good],
         source=source[good],
-        weight=_total(batch, weight)[good],
-        score_a=None if score is None else _soft(score[good]),
+        weight=(counted if batch.total is None else batch.total)[good],
+        score_a=soft,
         columns=_columns(readings, batch, layout, good),
         rows=batch.count[good] if batch.count is not None and (weight == 0.0).any() else None,
     )
@@ -179,7 +168,6 @@ class RowCodes(msgspec.Struct, frozen=True):
     score: Floats | None
 
     def rows(self, piece: slice) -> RowCodes:
-        """The same of some rows."""
         codes = (self.model_a[piece], self.model_b[piece], self.outcome[piece], self.source[piece])
         return RowCodes(*codes, self.weight[piece], None if self.score is None else self.score[piece])
 
@@ -188,7 +176,12 @@ def _rules(
     readings: Mapping[str, Readings], numbers: Sequence[Floats], layout: Layout, row: RowCodes
 ) -> Iterator[tuple[Reason, Bools]]:
     """Each reason with the rows it holds for, the first to count first."""
-    yield Reason.WRONG_TYPE, _wrong_types(readings, numbers, len(row.weight))
+    wrong = np.zeros(len(row.weight), dtype=bool)
+    for codes, _ in readings.values():
+        wrong |= codes == WRONG_CODE
+    for column in numbers:
+        wrong |= np.isinf(column)
+    yield Reason.WRONG_TYPE, wrong
     yield Reason.MISSING_MODEL, (row.model_a == MISSING) | (row.model_b == MISSING)
     yield Reason.SELF_BATTLE, row.model_a == row.model_b
     yield Reason.MISSING_WINNER, row.outcome == MISSING
@@ -202,7 +195,10 @@ def _rules(
             yield Reason.MISSING_SCORE, row.outcome == UNSCORED_CODE
         yield Reason.BAD_SCORE, (row.score < 0.0) | (row.score > 1.0)
         if layout.format.preference is None:
-            yield Reason.CONTRADICTION, _contradictions(row.score, row.outcome)
+            against_a = (row.outcome == Outcome.A.code) & (row.score <= 0.5)
+            against_b = (row.outcome == Outcome.B.code) & (row.score >= 0.5)
+            decided = (row.score == 0.0) | (row.score == 1.0)  # a tie may lean, but not all the way
+            yield Reason.CONTRADICTION, against_a | against_b | ((row.outcome >= Outcome.TIE.code) & decided)
     if "inconsistent" in readings:
         flags, texts = readings["inconsistent"]
         yield Reason.INCONSISTENT_WINNER, _flag_is_on(flags, texts) & (row.outcome != Outcome.TIE.code)
@@ -229,40 +225,20 @@ def _models(readings: Mapping[str, Readings]) -> tuple[tuple[str, ...], Int32s, 
         return texts_a, codes_a.astype(np.int32, copy=False), codes_b.astype(np.int32, copy=False)
     models = tuple(sorted({*texts_a, *texts_b}))
     place = {name: code for code, name in enumerate(models)}
-    return models, _recoded(codes_a, texts_a, place), _recoded(codes_b, texts_b, place)
+    return models, _recoded(codes_a, texts_a, place, np.int32), _recoded(codes_b, texts_b, place, np.int32)
 
 
-def _recoded(codes: AnyInts, texts: Sequence[str], place: Mapping[str, int]) -> Int32s:
+def _recoded(codes: AnyInts, texts: Sequence[str], place: Mapping[str, int], kind: type[Scalar]) -> NDArray[Scalar]:
     """Codes over `texts` turned into codes over `place`, with `UNKNOWN_CODE` for texts that have no place."""
-    return looked_up(_recoding(texts, place), codes)
-
-
-def _few_recoded(codes: AnyInts, texts: Sequence[str], place: Mapping[str, int]) -> Int8s:
-    """The same over so few places that a byte holds one."""
-    return looked_up(_recoding(texts, place).astype(np.int8), codes)
-
-
-def _recoding(texts: Sequence[str], place: Mapping[str, int]) -> Int32s:
-    return np.array([place.get(text, UNKNOWN_CODE) for text in texts] + [WRONG_CODE, MISSING], dtype=np.int32)
-
-
-def _weight(batch: RawBatch) -> Floats:
-    """The weight of every row; one number for all where the source gives none."""
-    given = batch.numbers.get("weight")
-    return np.broadcast_to(1.0, batch.n_rows) if given is None else np.where(np.isnan(given), 1.0, given)
-
-
-def _total(batch: RawBatch, weight: Floats) -> Floats:
-    if batch.total is not None:
-        return batch.total
-    return weight if batch.count is None else weight * batch.count
+    recode = [place.get(text, UNKNOWN_CODE) for text in texts]
+    return looked_up(np.array([*recode, WRONG_CODE, MISSING], dtype=kind), codes)
 
 
 def _source(reading: Readings | None, layout: Layout, n_rows: int) -> Int8s:
     default = MISSING if layout.default_source is None else layout.default_source.code
     if reading is None:
         return np.full(n_rows, default, dtype=np.int8)
-    codes = _few_recoded(*reading, {source.value: source.code for source in Source})
+    codes = _recoded(*reading, {source.value: source.code for source in Source}, np.int8)
     codes[codes == MISSING] = default
     return codes
 
@@ -274,16 +250,17 @@ def _score_and_outcome(
     score = batch.numbers.get("score_a")
     if layout.format.preference is not None and score is not None:
         score = layout.format.preference.score_a(score)
-        by_score = np.where(
-            score > 0.5, Outcome.A.code, np.where(score < 0.5, Outcome.B.code, Outcome.TIE.code)
-        ).astype(np.int8)
+        by_score = np.full(batch.n_rows, Outcome.TIE.code, dtype=np.int8)
+        by_score[score > 0.5] = Outcome.A.code
+        by_score[score < 0.5] = Outcome.B.code
         by_score[np.isnan(score)] = UNSCORED_CODE
         if winner is not None:
             _beside_score(by_score, winner, source)
         return score, by_score
     if layout.format.always is not None or winner is None:
         return score, np.full(batch.n_rows, (layout.format.always or Outcome.A).code, dtype=np.int8)
-    return score, _few_recoded(*winner, {text: outcome.code for text, outcome in layout.format.winners.items()})
+    spelled = {text: outcome.code for text, outcome in layout.format.winners.items()}
+    return score, _recoded(*winner, spelled, np.int8)
 
 
 def _beside_score(outcome: Int8s, winner: Readings, source: Int8s) -> None:
@@ -293,24 +270,19 @@ def _beside_score(outcome: Int8s, winner: Readings, source: Int8s) -> None:
     """
     codes, texts = winner
     sides = {text: side.code for text in texts if (side := side_of(text)) is not None}
-    named = _recoded(codes, texts, sides)
-    outcome[(named == Outcome.BOTH_BAD.code) & ((outcome == Outcome.TIE.code) | (outcome == UNSCORED_CODE))] = (
-        Outcome.BOTH_BAD.code
-    )
-    decided = (
-        (named == Outcome.A.code)
-        | (named == Outcome.B.code)
-        | ((named == Outcome.TIE.code) & (source == Source.HUMAN.code))
-    )
-    given = decided & (outcome == UNSCORED_CODE)
-    outcome[given] = named[given]
+    named = _recoded(codes, texts, sides, np.int8)
+    unscored = outcome == UNSCORED_CODE
+    outcome[(named == Outcome.BOTH_BAD.code) & ((outcome == Outcome.TIE.code) | unscored)] = Outcome.BOTH_BAD.code
+    decided = (named == Outcome.A.code) | (named == Outcome.B.code)
+    decided |= (named == Outcome.TIE.code) & (source == Source.HUMAN.code)
+    outcome[decided & unscored] = named[decided & unscored]
 
 
 def _outcome_by_name(
     readings: Mapping[str, Readings], models: Sequence[str], model_a: Int32s, model_b: Int32s
 ) -> Int8s:
     """The outcome where the winner is named: a tie names no winner and has its flag set."""
-    named = _recoded(*readings["winner"], {name: code for code, name in enumerate(models)})
+    named = _recoded(*readings["winner"], {name: code for code, name in enumerate(models)}, np.int32)
     tied = _flag_is_on(*readings["is_tie"]) if "is_tie" in readings else np.zeros(len(named), dtype=bool)
     outcome = np.full(len(named), UNKNOWN_CODE, dtype=np.int8)
     outcome[named == MISSING] = MISSING
@@ -330,36 +302,21 @@ def _outcome_in_any_spelling(
     """
     models, model_a, model_b = sides
     known = layout.format.winners
-    explained = any(is_numeral(word) for word in known)
-    spelled = {text: known[text] if text in known else side_of(text) for text in texts}
-    place = {text: side.code for text, side in spelled.items() if side is not None and _is_read(text, known, explained)}
-    outcome = _few_recoded(codes, texts, place)
+    explained = any(is_numeral(word) for word in known)  # then numbers that are not mean nothing
+    usual = {text: side_of(text) for text in texts if not (explained and is_numeral(text))}
+    place = {text: side.code for text, side in (usual | {**known}).items() if side is not None}
+    outcome = _recoded(codes, texts, place, np.int8)
     certain = set(known) if layout.format.default_source is None else {*known} - {*OWN_WINNERS}
     names = {name: code for code, name in enumerate(models) if name not in certain}
     if names.keys() & set(texts):
-        _name_sides(outcome, _recoded(codes, texts, names), model_a, model_b)
-    _refuse_zeros(codes, texts, outcome, layout)
-    return outcome
-
-
-def _name_sides(outcome: Int8s, named: Int32s, model_a: Int32s, model_b: Int32s) -> None:
-    """Put the side of the named model into `outcome`, or mark it as ambiguous where the word means another."""
-    for model, side in ((model_a, Outcome.A.code), (model_b, Outcome.B.code)):
-        is_named = (named == model) & (named >= 0)
-        clash = is_named & (outcome >= 0) & (outcome != side)
-        outcome[is_named] = side
-        outcome[clash] = AMBIGUOUS_CODE
-
-
-def _is_read(text: str, known: Mapping[str, Outcome], explained: bool) -> bool:
-    """Whether a spelling counts: once one number is explained, numbers that are not mean nothing."""
-    return text in known or not (explained and is_numeral(text))
-
-
-def _refuse_zeros(codes: AnyInts, texts: Sequence[str], outcome: Int8s, layout: Layout) -> None:
-    """Refuse a column in which a 0 says who won: then a 1 may be either side as well."""
+        named = _recoded(codes, texts, names, np.int32)
+        for model, side in ((model_a, Outcome.A.code), (model_b, Outcome.B.code)):
+            is_named = (named == model) & (named >= 0)
+            clash = is_named & (outcome >= 0) & (outcome != side)
+            outcome[is_named] = side
+            outcome[clash] = AMBIGUOUS_CODE
     zeros = [code for code, text in enumerate(texts) if text.strip() in ZEROS]
-    if zeros and (np.isin(codes, zeros) & (outcome == UNKNOWN_CODE)).any():
+    if zeros and (np.isin(codes, zeros) & (outcome == UNKNOWN_CODE)).any():  # then a 1 may be either side as well
         field = layout.field("winner")
         column = field.raw.name if field else "winner"
         raise BattleError(
@@ -368,35 +325,12 @@ def _refuse_zeros(codes: AnyInts, texts: Sequence[str], outcome: Int8s, layout: 
             OptionValue("map", {"winner:0": "model_a", "winner:1": "model_b"}),
             ".",
         )
-
-
-def _wrong_types(readings: Mapping[str, Readings], numbers: Sequence[Floats], n_rows: int) -> Bools:
-    wrong = np.zeros(n_rows, dtype=bool)
-    for codes, _ in readings.values():
-        wrong |= codes == WRONG_CODE
-    for column in numbers:
-        wrong |= np.isinf(column)
-    return wrong
-
-
-def _contradictions(score: Floats, outcome: Int8s) -> Bools:
-    """Rows whose score names another winner than they do; a tie may lean, but not all the way."""
-    against_a = (outcome == Outcome.A.code) & (score <= 0.5)
-    against_b = (outcome == Outcome.B.code) & (score >= 0.5)
-    not_a_tie = (outcome >= Outcome.TIE.code) & ((score == 0.0) | (score == 1.0))
-    contradicting: Bools = against_a | against_b | not_a_tie
-    return contradicting
+    return outcome
 
 
 def _flag_is_on(flags: AnyInts, texts: Sequence[str]) -> Bools:
     is_on = np.array([text == "true" for text in texts] + [False, False], dtype=np.bool_)
     return looked_up(is_on, flags)
-
-
-def _soft(score: Floats) -> Floats | None:
-    """The scores that say more than their outcome does; None when there is none."""
-    hard = np.isnan(score) | (score == 0.0) | (score == 0.5) | (score == 1.0)
-    return None if hard.all() else np.where(hard, np.nan, score)
 
 
 def _columns(

@@ -19,25 +19,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles.careful import RowProblem, explain
-from tiltyard.battles.fast import spark_refusal
+from tiltyard.battles.fast import spark_refusal, where_error
 from tiltyard.battles.frames import is_spark_frame
 from tiltyard.battles.inputs import (
     KNOWN_SUFFIXES,
     SAMPLE_ROWS,
-    CellType,
     FileKind,
     Header,
     RawColumn,
     delimiter,
     header_of_rows,
     json_object,
+    sql_holds,
     suffix_kind,
     text_holds,
 )
-from tiltyard.battles.layout import BLANKS, STRICT_NUMBERS, Field, FieldKind, Layout, ReadBattlesOptions, make_layout
+from tiltyard.battles.layout import (
+    BLANKS,
+    STRICT_NUMBERS,
+    Field,
+    FieldKind,
+    Layout,
+    ReadBattlesOptions,
+    choose_format,
+    make_layout,
+)
 from tiltyard.battles.settle import LEAST_WEIGHT, MOST_WEIGHT, LabelColumn, RawBatch, Reason, Settled, settle
 from tiltyard.battles.table import MISSING, BattleTable
-from tiltyard.errors import BadRow, BattleError, MissingExtra, NoBattles, OptionError, OptionValue, TiltyardError
+from tiltyard.errors import BattleError, MissingExtra, NoBattles, OptionError, OptionValue, TiltyardError
 from tiltyard.options import OnBad
 from tiltyard.types import Bools, Floats
 
@@ -96,25 +105,31 @@ LISTED = 10_000
 class SparkRows(msgspec.Struct, frozen=True, eq=False):
     """Rows at Spark: `frame` has the source's columns (or its lines, as VARIANT) and why a line cannot be read."""
 
-    session: Any
     frame: Any
     header: Header
     name: str
 
 
-def find_rows(session: Any, data: Any) -> SparkRows:
-    """The rows of a DataFrame, or of the files that some paths name."""
-    if not isinstance(data, list):
-        return SparkRows(session, data.selectExpr("*", f"0 AS {FAULT}"), typed_columns(data.schema), "the frame")
-    if "-" in data:
+def open_on_spark(data: Any) -> SparkRows:
+    """The rows of paths that Spark reads, or of a Spark DataFrame, with their header; nothing is counted yet."""
+    if is_spark_frame(data):
+        frame = data.selectExpr("*", f"0 AS {FAULT}")
+        return SparkRows(frame, typed_columns(data.schema), "the frame")
+    items = [data] if isinstance(data, str | Path) else data
+    if not isinstance(items, list | tuple) or not items or not all(isinstance(path, str | Path) for path in items):
+        raise BattleError(
+            f"the spark engine reads paths or a Spark DataFrame, not a {type(data).__name__}. Use the duckdb engine."
+        )
+    session, paths = _session(), [str(path) for path in items]
+    if "-" in paths:
         raise OptionError("the spark engine cannot read standard input. Name files, or use the duckdb engine.")
-    shown = data[0] if len(data) == 1 else f"{data[0]} and {len(data) - 1} more"
-    kind = _kind(session, data, shown)
+    shown = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+    kind = _kind(session, paths, shown)
     try:
         if kind is FileKind.PARQUET:
-            frame = session.read.option("mergeSchema", "true").parquet(*data)
-            return SparkRows(session, frame.selectExpr("*", f"0 AS {FAULT}"), typed_columns(frame.schema), shown)
-        return _json_rows(session, data, shown) if kind.is_json else _csv_rows(session, data, kind, shown)
+            frame = session.read.option("mergeSchema", "true").parquet(*paths)
+            return SparkRows(frame.selectExpr("*", f"0 AS {FAULT}"), typed_columns(frame.schema), shown)
+        return _json_rows(session, paths, shown) if kind.is_json else _csv_rows(session, paths, kind, shown)
     except (BattleError, OptionError):
         raise
     except Exception as error:
@@ -162,7 +177,7 @@ def _json_rows(session: Any, paths: list[str], shown: str) -> SparkRows:
         f"WHEN {ROW} IS NULL OR NOT startswith(ltrim(value), '{{') THEN {int(Reason.BROKEN_LINE)} ELSE 0 END AS {FAULT}"
     )
     frame = lines.selectExpr("value", f"try_parse_json(value) AS {ROW}").selectExpr(ROW, fault)
-    return SparkRows(session, frame, header_of_rows(rows, "json"), shown)
+    return SparkRows(frame, header_of_rows(rows, "json"), shown)
 
 
 def _csv_rows(session: Any, paths: list[str], kind: FileKind, shown: str) -> SparkRows:
@@ -171,11 +186,9 @@ def _csv_rows(session: Any, paths: list[str], kind: FileKind, shown: str) -> Spa
     schema = ", ".join(f"{quoted(column)} string" for column in (*names, BROKEN))
     frame = session.read.options(**options, columnNameOfCorruptRecord=BROKEN).schema(schema).csv(paths)
     sample = [row.asDict() for row in islice(frame.limit(SAMPLE_ROWS).toLocalIterator(), SAMPLE_ROWS)]
-    columns = {
-        column: RawColumn(column, text_holds(row[column] or "" for row in sample), top=column) for column in names
-    }
+    columns = {name: RawColumn(name, text_holds(row[name] or "" for row in sample), top=name) for name in names}
     fault = f"CASE WHEN {quoted(BROKEN)} IS NOT NULL THEN {int(Reason.WRONG_LENGTH)} ELSE 0 END AS {FAULT}"
-    return SparkRows(session, frame.selectExpr(*map(quoted, names), fault), Header(columns, "text"), shown)
+    return SparkRows(frame.selectExpr(*map(quoted, names), fault), Header(columns, "text"), shown)
 
 
 def quoted(text: str) -> str:
@@ -189,26 +202,18 @@ def typed_columns(schema: Any) -> Header:
     inside: list[RawColumn] = []
     for field in schema.fields:
         kind = field.dataType.simpleString()
-        columns[field.name] = RawColumn(field.name, _holds(kind), kind, field.name)
-        for part in getattr(field.dataType, "fields", ()):
-            inner = part.dataType.simpleString()
-            inside.append(RawColumn(f"{field.name}.{part.name}", _holds(inner), inner, field.name, part.name))
+        columns[field.name] = RawColumn(field.name, sql_holds(kind), kind, field.name)
+        parts: list[tuple[str | int, str]] = [
+            (part.name, part.dataType.simpleString()) for part in getattr(field.dataType, "fields", ())
+        ]
         element = getattr(field.dataType, "elementType", None)
-        if element is not None and _holds(element.simpleString()) != "nested":
-            first = element.simpleString()
-            inside.append(RawColumn(f"{field.name}.0", _holds(first), first, field.name, 0))
+        if element is not None and sql_holds(element.simpleString()) != "nested":
+            parts.append((0, element.simpleString()))
+        for key, kind in parts:
+            inside.append(RawColumn(f"{field.name}.{key}", sql_holds(kind), kind, field.name, key))
     for column in inside:
         columns.setdefault(column.name, column)
     return Header(columns, "typed")
-
-
-def _holds(kind: str) -> CellType:
-    word = kind.split("(")[0].split("<")[0]
-    if word in ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal"):
-        return "number"
-    if word in ("struct", "array", "map", "binary", "variant"):
-        return "nested"
-    return "flag" if word == "boolean" else "text"
 
 
 def where_columns(header: Header) -> Iterable[str]:
@@ -261,11 +266,8 @@ def _reference(raw: RawColumn, layout: Layout) -> str:
         return quoted(raw.top if layout.where is None else UNTOUCHED + raw.top)
     if raw.inner is None:
         return quoted(raw.top)
-    return (
-        f"get({quoted(raw.top)}, {raw.inner})"
-        if isinstance(raw.inner, int)
-        else f"{quoted(raw.top)}.{quoted(raw.inner)}"
-    )
+    is_list = isinstance(raw.inner, int)
+    return f"get({quoted(raw.top)}, {raw.inner})" if is_list else f"{quoted(raw.top)}.{quoted(str(raw.inner))}"
 
 
 def _plain_text(raw: RawColumn) -> str:
@@ -281,10 +283,8 @@ def _number(raw: str, cells: str, field: Field) -> str:
         missing, value, odd = f"{raw} IS NULL", f"cast({raw} AS double)", ""
     else:
         missing = f"{raw} IS NULL OR {raw} = " + ("'null'" if cells == "json" else "''")
-        value, odd = (
-            f"try_cast({raw} AS double)",
-            f" OR {raw} RLIKE '[0-9.][dDfF] *$'",
-        )  # Java's 1d is not a number here
+        value = f"try_cast({raw} AS double)"
+        odd = f" OR {raw} RLIKE '[0-9.][dDfF] *$'"  # Java's 1d is not a number here
     strict = f" OR isnan({value})" if field.name in STRICT_NUMBERS else ""
     return (
         f"CASE WHEN {missing} THEN {NAN} WHEN {value} IS NULL{odd}{strict} OR abs({value}) = {INFINITY} "
@@ -306,7 +306,6 @@ SELECT {keys}, count(*) AS rows, sum(weight) AS total
 FROM {{battles}} GROUP BY {keys}
 """
 
-
 SQUARES = """
 WITH sums AS (
   SELECT {hint} battles.cluster, scores.parameter, sum(battles.weight * scores.score) AS pull,
@@ -326,7 +325,6 @@ FROM pulls AS one JOIN pulls AS other ON one.cluster = other.cluster AND one.par
 GROUP BY one.parameter, other.parameter
 """
 
-
 LARGE = """
 WITH known AS (
   SELECT {hint} battles.cluster, battles.weight, scores.score, scores.number
@@ -339,22 +337,8 @@ SELECT known.cluster, known.number, sum(known.weight) AS battles
 FROM known JOIN large ON known.cluster = large.cluster GROUP BY known.cluster, known.number
 """
 
-
 EVERY = -1
 """A parameter that every battle has: it counts the clusters, and its score is what a battle adds to their leverage."""
-
-
-def open_on_spark(data: Any) -> SparkRows:
-    """The rows of paths that Spark reads, or of a Spark DataFrame, with their header; nothing is counted yet."""
-    if is_spark_frame(data):
-        return find_rows(data.sparkSession, data)
-    items = [data] if isinstance(data, str | Path) else data
-    paths = [str(path) for path in items] if isinstance(items, list | tuple) else []
-    if not paths or not all(isinstance(path, str | Path) for path in items):
-        raise BattleError(
-            f"the spark engine reads paths or a Spark DataFrame, not a {type(data).__name__}. Use the duckdb engine."
-        )
-    return find_rows(_session(), paths)
 
 
 def count_on_spark(
@@ -364,11 +348,11 @@ def count_on_spark(
 
     `options.hashed` names the column that battles are clustered by, if any.
     """
-    layout = make_layout(rows.header, options, rows.name)
+    layout = make_layout(rows.header, options, rows.name, choose_format(rows.header, options, rows.name))
     keys = key_columns(layout)
-    battles = _staged(rows, layout, keys)
+    battles = _staged(rows.frame, layout, keys)
     sql = COUNTS.format(keys=", ".join(key.name for key in keys))
-    groups = _collect(rows, layout, lambda: rows.session.sql(sql, battles=battles).limit(MOST_GROUPS + 1))
+    groups = _collect(layout, lambda: battles.sparkSession.sql(sql, battles=battles).limit(MOST_GROUPS + 1))
     if len(groups) > MOST_GROUPS:
         raise OptionError(
             f"{rows.name} holds more than {MOST_GROUPS:,} different outcomes of pairs: too many soft scores or models "
@@ -379,7 +363,10 @@ def count_on_spark(
     settled = _settled(groups, layout, keys)
     skipped = settled.skipped
     if skipped and on_bad == "error":
-        raise _first_problem(settled, groups, layout, keys, rows.name)
+        at = int(np.flatnonzero(settled.reasons)[0])
+        reason, n = Reason(int(settled.reasons[at])), int(groups[at][len(keys)])
+        where = f"{rows.name} ({n:,} such {'row' if n == 1 else 'rows'})"  # Spark knows no line numbers
+        raise RowProblem(reason, where, _detail(reason, groups[at], layout, keys)).error()
     if not len(settled.table):
         why = ", ".join(f"{count} × {reason}" for reason, count in skipped.items()) or "no row is left"
         raise NoBattles(
@@ -389,8 +376,8 @@ def count_on_spark(
     table = replace(settled.table, columns={**settled.table.columns, GROUP: number}, skipped=skipped)
     if not options.hashed:
         return table, None
-    column = next(iter(options.hashed))
-    return table, RemoteClusters(column, rows, layout, battles, keys, [tuple(row[: len(keys)]) for row in groups])
+    (column, *_) = options.hashed
+    return table, RemoteClusters(column, layout, battles, keys, [tuple(row[: len(keys)]) for row in groups])
 
 
 def _session() -> Any:
@@ -409,10 +396,8 @@ def _session() -> Any:
     if java is None and "SPARK_REMOTE" not in os.environ:
         where = f"JAVA_HOME is {home}, which has no bin/java" if home else "there is no java on PATH"
         raise TiltyardError(f"the spark engine needs Java 17 or later: {where}. Install a JDK, or set JAVA_HOME.")
-    quiet = {"spark.log.level": "ERROR", "spark.ui.showConsoleProgress": "false"}
-    builder = sql.SparkSession.builder.appName("tiltyard")
-    for option, value in quiet.items():
-        builder = builder.config(option, value)
+    builder = sql.SparkSession.builder.appName("tiltyard").config("spark.log.level", "ERROR")
+    builder = builder.config("spark.ui.showConsoleProgress", "false")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -421,19 +406,18 @@ def _session() -> Any:
         raise TiltyardError(f"Spark does not start: {first_line(error)}. Check Java and Spark's settings.") from None
 
 
-def _staged(rows: SparkRows, layout: Layout, keys: list[KeyColumn]) -> Any:
+def _staged(frame: Any, layout: Layout, keys: list[KeyColumn]) -> Any:
     """One column per key, the weight, and the cluster of every row that `where` keeps."""
-    frame = rows.frame
     if layout.where is not None:
         reason = spark_refusal(layout.where)
         if reason is not None:
-            raise _where_error(layout, f"{reason}. Give one condition, such as category = 'law'")
+            raise where_error(layout, f"{reason}. Give one condition, such as category = 'law'")
         if layout.header.cells != "typed":
             frame = frame.selectExpr(*where_columns(layout.header))
         try:
             frame = frame.where(f"{FAULT} <> 0 OR ({layout.where}\n)")
         except Exception as error:
-            raise _where_error(layout, error) from None
+            raise where_error(layout, first_line(error)) from None
     weight = layout.field("weight")
     value = "double(1)" if weight is None else field_value(weight, layout)
     cluster = next((field_value(field, layout) for field in layout.fields if field.hashed), "cast(NULL AS string)")
@@ -450,19 +434,13 @@ def _staged(rows: SparkRows, layout: Layout, keys: list[KeyColumn]) -> Any:
     )
 
 
-def _where_error(layout: Layout, error: Exception | str) -> OptionError:
-    names = ", ".join(layout.header.top_names)
-    reason = error if isinstance(error, str) else first_line(error)
-    return OptionError(OptionValue("where", layout.where), f" cannot be used: {reason}. The columns are {names}.")
-
-
-def _collect(rows: SparkRows, layout: Layout, query: Any) -> list[Any]:
+def _collect(layout: Layout, query: Any) -> list[Any]:
     try:
         return list(query().collect())
     except Exception as error:
         if layout.where is not None and "CAST" in str(error):
-            raise _where_error(layout, error) from None
-        raise BattleError(f"Spark cannot read {rows.name}: {first_line(error)}.") from None
+            raise where_error(layout, first_line(error)) from None
+        raise BattleError(f"Spark cannot read {layout.name}: {first_line(error)}.") from None
 
 
 WEIGHT_SIGN = (
@@ -493,11 +471,9 @@ def key_columns(layout: Layout) -> list[KeyColumn]:
             continue
         if field.kind is FieldKind.TIME:
             raise OptionError(f"the spark engine does not read times: it cannot split by {field.name!r}.")
-        name = f"k{at}"
-        if field.kind.is_label:
-            keys.append(KeyColumn(name, "string", field))
-        else:
-            keys.append(KeyColumn(name, "double", field, f"nullif({name}, {NAN})"))
+        is_label = field.kind.is_label
+        sql = None if is_label else f"nullif(k{at}, {NAN})"
+        keys.append(KeyColumn(f"k{at}", "string" if is_label else "double", field, sql))
     return keys
 
 
@@ -513,11 +489,15 @@ def _settled(groups: Sequence[Sequence[Any]], layout: Layout, keys: list[KeyColu
         fault[(fault == 0) & np.array(odd, dtype=bool)] = Reason.NOT_UTF8
     labels, numbers = {}, {"weight": np.array(columns["weight_sign"])}
     for key in keys:
+        values = columns[key.name]
         if key.field is not None and key.field.kind.is_label:
+            distinct = dict.fromkeys(value for value in values if value is not None)
+            place = {value: code for code, value in enumerate(distinct)}
+            codes = np.array([place.get(value, MISSING) for value in values], dtype=np.int32)
             is_json = holds_json(key.field, layout)
-            labels[key.field.name] = _label_column(columns[key.name], is_json=is_json)
+            labels[key.field.name] = LabelColumn(codes, [_label(value, is_json=is_json) for value in place])
         elif key.field is not None:
-            numbers[key.field.name] = np.array(columns[key.name], dtype=np.float64)
+            numbers[key.field.name] = np.array(values, dtype=np.float64)
     for side in ("model_a", "model_b"):
         labels[side].codes[fault > 0] = MISSING
     fields = tuple(field for field in layout.fields if not field.hashed)
@@ -525,16 +505,6 @@ def _settled(groups: Sequence[Sequence[Any]], layout: Layout, keys: list[KeyColu
     batch = RawBatch(len(groups), labels, numbers, count=rows, total=total)
     settled = settle(batch, msgspec.structs.replace(layout, fields=fields))
     return msgspec.structs.replace(settled, reasons=np.where(fault > 0, fault, settled.reasons).astype(np.int8))
-
-
-def _first_problem(
-    settled: Settled, groups: Sequence[Sequence[Any]], layout: Layout, keys: list[KeyColumn], name: str
-) -> BadRow:
-    """The error for bad rows: which values, and how many rows have them; Spark knows no line numbers."""
-    at = int(np.flatnonzero(settled.reasons)[0])
-    reason, n = Reason(int(settled.reasons[at])), int(groups[at][len(keys)])
-    where = f"{name} ({n:,} such {'row' if n == 1 else 'rows'})"
-    return RowProblem(reason, where, _detail(reason, groups[at], layout, keys)).error()
 
 
 def _detail(reason: Reason, group: Sequence[Any], layout: Layout, keys: list[KeyColumn]) -> str:
@@ -561,14 +531,6 @@ def _detail(reason: Reason, group: Sequence[Any], layout: Layout, keys: list[Key
     return explain(reason, row, layout)
 
 
-def _label_column(values: list[str | None], *, is_json: bool) -> LabelColumn:
-    place: dict[str, int] = {}
-    codes = np.array(
-        [MISSING if value is None else place.setdefault(value, len(place)) for value in values], dtype=np.int32
-    )
-    return LabelColumn(codes, [_label(value, is_json=is_json) for value in place])
-
-
 def _label(value: str | None, *, is_json: bool) -> Any:
     """The value that a label stands for; JSON of a typed column is the value `v` of an object."""
     if value is None or not is_json:
@@ -584,7 +546,6 @@ class RemoteClusters(msgspec.Struct, frozen=True, eq=False):
     """
 
     column: str
-    source: SparkRows
     layout: Layout
     battles: Any
     keys: list[KeyColumn]
@@ -593,8 +554,7 @@ class RemoteClusters(msgspec.Struct, frozen=True, eq=False):
     def shared(self, table: BattleTable) -> Bools:
         """Which rows of a counted table hold battles that have a cluster; the others are independent."""
         at = [key.name for key in self.keys].index("has_cluster")
-        shared: Bools = np.array([row[at] for row in self.groups], dtype=bool)[groups(table)]
-        return shared
+        return np.array([row[at] for row in self.groups], dtype=np.bool_)[groups(table)]
 
     def sums(self, scores: GroupScores) -> ClusterSums:
         """The sums over the clusters of the battles in these groups."""
@@ -615,8 +575,8 @@ class RemoteClusters(msgspec.Struct, frozen=True, eq=False):
         words = {"same_group": same_group, "hint": hint, "every": EVERY, "most": scores.most_leverage}
 
         def collect(statement: str) -> list[Any]:
-            sql, session = statement.format(**words), self.source.session
-            return _collect(self.source, self.layout, lambda: session.sql(sql, battles=self.battles, scores=table))
+            sql, session = statement.format(**words), self.battles.sparkSession
+            return _collect(self.layout, lambda: session.sql(sql, battles=self.battles, scores=table))
 
         squares, sizes, clusters, largest = np.zeros((n + 1, n + 1)), np.zeros(n + 1), 0.0, 0.0
         for i, j, square, count, size, most in collect(SQUARES):
@@ -627,14 +587,8 @@ class RemoteClusters(msgspec.Struct, frozen=True, eq=False):
                 clusters, largest = float(count), float(most)
         place: dict[Any, int] = {}
         large = [(place.setdefault(name, len(place)), group, battles) for name, group, battles in collect(LARGE)]
-        return ClusterSums(
-            squares[:n, :n],
-            clusters,
-            sizes[:n],
-            float(sizes[EVERY]),
-            largest,
-            np.array(large, dtype=np.float64).reshape(-1, 3),
-        )
+        rows = np.array(large, dtype=np.float64).reshape(-1, 3)
+        return ClusterSums(squares[:n, :n], clusters, sizes[:n], float(sizes[EVERY]), largest, rows)
 
     def _score_table(self, scores: GroupScores) -> Any:
         """The scores as a small table at Spark, with the keys of their groups.
@@ -650,10 +604,8 @@ class RemoteClusters(msgspec.Struct, frozen=True, eq=False):
         tables = []
         for start in range(0, len(triples), ROWS_IN_A_STATEMENT):
             part = triples[start : start + ROWS_IN_A_STATEMENT]
-            rows = [
-                dict(zip(names, (*self.groups[group], parameter, score, group), strict=True))
-                for group, parameter, score in part
-            ]
+            values = [(*self.groups[group], parameter, score, group) for group, parameter, score in part]
+            rows = [dict(zip(names, row, strict=True)) for row in values]
             sql = f"SELECT inline(from_json(:rows, 'array<struct<{types}>>'))"
-            tables.append(self.source.session.sql(sql, args={"rows": msgspec.json.encode(rows).decode()}))
+            tables.append(self.battles.sparkSession.sql(sql, args={"rows": msgspec.json.encode(rows).decode()}))
         return reduce(lambda one, other: one.unionAll(other), tables)

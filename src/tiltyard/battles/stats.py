@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tiltyard.battles.battle import OUTCOME_LABELS, SOURCE_LABELS, Outcome
 from tiltyard.battles.table import MISSING, BattleTable
+from tiltyard.types import occurring
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,8 @@ def battle_stats(table: BattleTable) -> BattleStats:
     sides = np.concatenate([table.model_a, table.model_b])
     per_model = np.bincount(sides, weights=np.tile(table.weight, 2), minlength=n)
     a_won, b_won = table.outcome == Outcome.A.code, table.outcome == Outcome.B.code
-    won = _seen(n, table.model_a[a_won], table.model_b[b_won])
-    lost = _seen(n, table.model_b[a_won], table.model_a[b_won])
+    won = occurring(table.model_a[a_won], n) | occurring(table.model_b[b_won], n)
+    lost = occurring(table.model_b[a_won], n) | occurring(table.model_a[b_won], n)
     inconsistent = table.columns.get("inconsistent", np.zeros(len(table)))
     pairs = _pairs_met(table)
     spread = (per_model.min(), np.median(per_model), per_model.max()) if n else (0.0, 0.0, 0.0)
@@ -100,12 +101,6 @@ def battle_stats(table: BattleTable) -> BattleStats:
         judges=_values(table, "judge_model"),
         skipped=dict(table.skipped),
     )
-
-
-def _seen(n: int, *codes: NDArray[np.int32]) -> NDArray[np.bool_]:
-    seen = np.zeros(n, dtype=bool)
-    seen[np.concatenate(codes)] = True
-    return seen
 
 
 def _pairs_met(table: BattleTable) -> NDArray[np.int64]:

@@ -7,6 +7,7 @@ it: the reader merges as it goes and hands over a (much shorter) table.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from types import MappingProxyType
@@ -16,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.battle import FLAGS, TEXT_FIELDS, Battle, Outcome, Source, is_pair
+from tiltyard.battles.battle import FLAGS, TEXT_FIELDS, Battle, Outcome, Source, is_pair, other_slot
 from tiltyard.errors import BattleError
 from tiltyard.types import Bools, Floats, Int32s, looked_up, mixed, numbered, occurring, same_values
 
@@ -254,29 +255,17 @@ class BattleTable:
         )
 
 
-def other_slot(column: str) -> str:
-    """`len_a` for `len_b` and the other way round; any other name stays."""
-    other = {"_a": "_b", "_b": "_a"}.get(column[-2:])
-    return column[:-2] + other if other else column
-
-
-def merge_models(tables: Sequence[BattleTable]) -> tuple[str, ...]:
-    """The models of several tables, sorted."""
-    return tuple(sorted({name for table in tables for name in table.models}))
-
-
 def concat(tables: Sequence[BattleTable]) -> BattleTable:
     """Several tables one after the other; a column that some lack is missing there."""
-    models = merge_models(tables)
+    models = tuple(sorted({name for table in tables for name in table.models}))
     place = {name: code for code, name in enumerate(models)}
     recode = [np.array([place[name] for name in table.models], dtype=np.int32) for table in tables]
-    soft = any(table.score_a is not None for table in tables)
+    scores = [np.full(len(table), np.nan) if table.score_a is None else table.score_a for table in tables]
     counted = any(table.rows is not None for table in tables)
     names = dict.fromkeys(name for table in tables for name in table.columns)
-    skipped: dict[str, int] = {}
+    skipped: Counter[str] = Counter()
     for table in tables:
-        for reason, count in table.skipped.items():
-            skipped[reason] = skipped.get(reason, 0) + count
+        skipped.update(table.skipped)
     return BattleTable(
         models=models,
         model_a=np.concatenate([code[table.model_a] for code, table in zip(recode, tables, strict=True)]),
@@ -284,7 +273,7 @@ def concat(tables: Sequence[BattleTable]) -> BattleTable:
         outcome=np.concatenate([table.outcome for table in tables]),
         source=np.concatenate([table.source for table in tables]),
         weight=np.concatenate([table.weight for table in tables]),
-        score_a=np.concatenate([_scores_or_nan(table) for table in tables]) if soft else None,
+        score_a=np.concatenate(scores) if any(table.score_a is not None for table in tables) else None,
         columns={name: _concat_column(name, tables) for name in names},
         skipped=skipped,
         rows=np.concatenate([_rows_or_one(table) for table in tables]) if counted else None,
@@ -296,10 +285,6 @@ def concat(tables: Sequence[BattleTable]) -> BattleTable:
 
 def _rows_or_one(table: BattleTable) -> Floats:
     return np.ones(len(table)) if table.rows is None else table.rows
-
-
-def _scores_or_nan(table: BattleTable) -> Floats:
-    return np.full(len(table), np.nan) if table.score_a is None else table.score_a
 
 
 def _concat_column(name: str, tables: Sequence[BattleTable]) -> Column:

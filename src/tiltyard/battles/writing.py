@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, cast
 import msgspec
 import numpy as np
 
-from tiltyard.battles.battle import FLAGS, Battle
+from tiltyard.battles.battle import FLAGS, REQUIRED_FIELDS, Battle
 from tiltyard.battles.fast import literal, session
 from tiltyard.battles.frames import Array, Unfolded, columns_to_frame, frame_columns
 from tiltyard.battles.inputs import KNOWN_SUFFIXES, FileKind, PathLike, delimiter, suffix_kind
@@ -74,7 +74,10 @@ def as_table(battles: Battles) -> BattleTable:
     if isinstance(battles, BattleTable):
         return battles
     rows = list(battles)
-    return read_battles(rows) if rows else _empty()
+    if rows:
+        return read_battles(rows)
+    no_codes, no_bytes = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int8)
+    return BattleTable((), no_codes, no_codes, no_bytes, no_bytes, np.zeros(0))
 
 
 def write_lines(stream: BinaryIO, table: BattleTable, kind: FileKind = FileKind.JSONL) -> None:
@@ -125,7 +128,7 @@ def _plain_values(column: Array) -> list[Any]:
 
 def column_types(table: BattleTable) -> dict[str, str]:
     """The columns of a battle row that a table has, each with its type in Parquet: VARCHAR, DOUBLE or BOOLEAN."""
-    columns = {"model_a": "VARCHAR", "model_b": "VARCHAR", "winner": "VARCHAR", "source": "VARCHAR"}
+    columns = dict.fromkeys(REQUIRED_FIELDS, "VARCHAR")
     for name in list(Unfolded(table).columns(slice(0, 0)))[4:]:
         is_text = isinstance(table.columns.get(name), Codes)
         columns[name] = "VARCHAR" if is_text else "BOOLEAN" if name in FLAGS else "DOUBLE"
@@ -153,31 +156,18 @@ def same_parquet(one: Path, other: Path) -> bool:
     first, second = literal(str(one)), literal(str(other))
     with session() as connection:
 
-        def rows(query: str) -> list[Any]:
-            return connection.execute(query).fetchall()
+        def differ(query: str) -> bool:
+            answers = [connection.execute(query.format(file)).fetchall() for file in (first, second)]
+            return bool(answers[0] != answers[1])
 
         try:
-            writers, schemas = (
-                [rows(query.format(file)) for file in (first, second)]
-                for query in (
-                    "SELECT created_by FROM parquet_file_metadata({})",
-                    "SELECT name, type, converted_type, num_children FROM parquet_schema({})",
-                )
-            )
-            if writers[0] == writers[1] or schemas[0] != schemas[1]:
+            same_writer = not differ("SELECT created_by FROM parquet_file_metadata({})")
+            if same_writer or differ("SELECT name, type, converted_type, num_children FROM parquet_schema({})"):
                 return False
-            (counts,) = rows(f"SELECT (SELECT count(*) FROM {first}), (SELECT count(*) FROM {second})")
-            joined = f"(SELECT a, b FROM {first} AS a POSITIONAL JOIN {second} AS b)"
-            return counts[0] == counts[1] and rows(f"SELECT count(*) FROM {joined} WHERE a IS DISTINCT FROM b") == [
-                (0,)
-            ]
+            joined = f"(SELECT a, b FROM {first} AS a POSITIONAL JOIN {second} AS b) WHERE a IS DISTINCT FROM b"
+            return not differ("SELECT count(*) FROM {}") and not connection.execute(f"FROM {joined}").fetchone()
         except duckdb.Error:
             return False
-
-
-def _empty() -> BattleTable:
-    no_codes, no_bytes = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int8)
-    return BattleTable((), no_codes, no_codes, no_bytes, no_bytes, np.zeros(0))
 
 
 def battles_to_frame(battles: Battles) -> Any:
@@ -195,20 +185,16 @@ def battles_to_frame(battles: Battles) -> Any:
 DATA_FILE = "data/train-00000-of-00001.parquet"
 CARD = "README.md"
 MARK = "<!-- written by tiltyard: writing the folder again replaces this card -->"
+DECIDER_TAGS = {"human": "human-preference", "llm-judge": "llm-as-a-judge"}
 DTYPES = {"VARCHAR": "string", "BOOLEAN": "bool", "DOUBLE": "float64"}
-SIZES = (("n<1K", 1e3), ("1K<n<10K", 1e4), ("10K<n<100K", 1e5), ("100K<n<1M", 1e6), ("1M<n<10M", 1e7))
-LARGER = (("10M<n<100M", 1e8), ("100M<n<1B", 1e9), ("1B<n<10B", 1e10))
-"""The hub's size categories: each with the number of rows that it ends before."""
+SIZES = ("n<1K", "1K<n<10K", "10K<n<100K", "100K<n<1M", "1M<n<10M", "10M<n<100M", "100M<n<1B", "1B<n<10B", "n>1T")
+"""The hub's size categories: the first ends before a thousand rows, each further one before ten times as many."""
 
 
 def write_dataset(folder: str | Path, table: BattleTable, *, title: str, licence: str | None = None) -> int:
     """Write battles as a data set and say how many rows it has: `datasets.load_dataset(folder)` reads it.
 
-    Parameters:
-        folder: Where to; made if it is not there. A card that was edited by hand is not replaced.
-        table: The battles.
-        title: What the data set is called.
-        licence: The licence's name on the hub, such as `cc-by-4.0`; None: the card says that none is stated.
+    A card that was edited by hand is not replaced. `licence` is its name on the hub, such as `cc-by-4.0`.
     """
     folder = Path(folder)
     card = folder / CARD
@@ -229,12 +215,12 @@ def dataset_card(table: BattleTable, *, title: str, licence: str | None = None) 
     """The text of a data set's card: front matter that the hub reads, then words."""
     import yaml
 
-    types = column_types(table)
+    types, counts = column_types(table), battle_stats(table)
     front: dict[str, Any] = {
         "pretty_name": title,
         **({"license": licence} if licence else {}),
-        "size_categories": [next((name for name, end in (*SIZES, *LARGER) if len(table) < end), "n>1T")],
-        "tags": ["tiltyard", "pairwise-comparison", "leaderboard", *_deciders(table)],
+        "size_categories": [next((name for n, name in enumerate(SIZES) if len(table) < 1000 * 10**n), SIZES[-1])],
+        "tags": ["tiltyard", "pairwise-comparison", "leaderboard", *(DECIDER_TAGS[name] for name in counts.sources)],
         "configs": [{"config_name": "battles", "data_files": [{"split": "train", "path": DATA_FILE}], "default": True}],
         "dataset_info": {
             "config_name": "battles",
@@ -243,15 +229,14 @@ def dataset_card(table: BattleTable, *, title: str, licence: str | None = None) 
         },
     }
     head = yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=120)
-    return f"---\n{head}---\n\n{MARK}\n\n" + "\n".join(_words(table, types, title, licence))
+    return f"---\n{head}---\n\n{MARK}\n\n" + "\n".join(_words(counts, types, title, licence))
 
 
-def _words(table: BattleTable, types: dict[str, str], title: str, licence: str | None) -> list[str]:
-    counts = battle_stats(table)
+def _words(counts: BattleStats, types: dict[str, str], title: str, licence: str | None) -> list[str]:
     return [
         f"# {title}",
         "",
-        f"{len(table):,} pairwise battles of {counts.models:,} models: each row says which of two models answered a "
+        f"{counts.rows:,} pairwise battles of {counts.models:,} models: each row says which of two models answered a "
         "prompt better, and who decided that.",
         "",
         *_counts(counts),
@@ -304,8 +289,3 @@ def _meaning(name: str) -> str:
         return str(known[name].get("description", ""))
     side = "first" if name.endswith("_a") else "second"
     return f"A number of the {side} answer to control for." if name.endswith(("_a", "_b")) else ""
-
-
-def _deciders(table: BattleTable) -> list[str]:
-    sources = battle_stats(table).sources
-    return [{"human": "human-preference", "llm-judge": "llm-as-a-judge"}[name] for name in sources]

@@ -396,8 +396,7 @@ def validity_command(
 ) -> None:
     """The weekly validity report: fairness, pair completeness, confidence, what moved at the top, publication rules."""
     need_arena()
-    from tiltyard.arena.following.evidence import study_of
-    from tiltyard.arena.following.replay import period_of_log
+    from tiltyard.arena.following.replay import period_of_log, study_of
     from tiltyard.arena.store.forgetting import open_store
     from tiltyard.arena.store.reading import events_in_order
     from tiltyard.arena.weekly import weekly_report

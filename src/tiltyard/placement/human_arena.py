@@ -27,7 +27,8 @@ from tiltyard.battles.conversations import (
     Turns,
     read_conversations,
 )
-from tiltyard.battles.inputs import Part, find_parts
+from tiltyard.battles.inputs import Part
+from tiltyard.battles.opened import Opened
 from tiltyard.errors import BankError, BattleError, NoBattles, OptionError
 from tiltyard.files import file_sha256
 from tiltyard.options import OnBad
@@ -278,7 +279,8 @@ def read_human_arena(
         conversations = read_conversations(paths, on_bad=on_bad, turns=turns, map=map)
         every, parts = conversations.battles, conversations.files
     else:
-        every, parts = read_battles(paths, on_bad=on_bad, columns=COLUMNS, map=map), find_parts(paths)
+        opened = Opened(paths)
+        every, parts = read_battles(opened, on_bad=on_bad, columns=COLUMNS, map=map), opened.parts
     rows, remarks = human_rows(every, parts[0].name)
     rows = languages_kept(every, rows, languages, parts[0].name)
     battles = every.take(rows).compact()

@@ -528,7 +528,7 @@ class DrawnCovariance(Uncertainty):
     def _by_model(self, zero: Floats | None) -> Floats:
         return np.where(_moving(zero, len(self.few)), sum(self.fisher.variances(zero)), 0.0)
 
-    def variance(self, parameter: int) -> float:  # noqa: D102
+    def variance(self, parameter: int) -> float:
         return max(draws.variance(parameter) for draws in self.each)
 
 

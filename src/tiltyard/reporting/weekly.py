@@ -13,8 +13,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from tiltyard.arena.board import BoardRow
-from tiltyard.arena.following.evidence import study_of
-from tiltyard.arena.following.replay import period_of_log
+from tiltyard.arena.following.replay import period_of_log, study_of
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.reading import events_in_order
 from tiltyard.arena.store.weeks import KeptWeek, Week, WeekTexts, keep_week, kept_weeks, week_texts, weeks_with_votes

@@ -14,7 +14,8 @@ import numpy as np
 from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking import ChosenMatchup, SeenMatchups
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.voting import NothingLeft, ReviewClosed
+from tiltyard.arena.voting import REVIEW_OVER, NothingLeft, ReviewClosed, TooLate
+from tiltyard.errors import ArenaError
 
 NOTHING_LEFT = "there is nothing left for you to review now. Thank you."
 
@@ -30,15 +31,9 @@ def assign(
     """The items that each person is still to take, in the order of the items.
 
     Every item gets `each` people in all, as far as there are enough who have not had it. Whoever has least gets the
-    next one, so loads stay even; among equals the one who shares fewest items with those who have it already.
-
-    Parameters:
-        items: How many items there are; they are numbered.
-        each: How many people review an item.
-        people: Who takes items now.
-        taken: Who has reviewed an item or has it open: they count, and do not get it again.
-        spent: Who had it and cannot judge it: they do not count, and do not get it again.
-        seed: Decides between equals.
+    next one, so loads stay even; among equals the one who shares fewest items with those who have it already, then
+    `seed` decides. Who has reviewed an item or has it open (`taken`) counts, who had it and cannot judge it (`spent`)
+    does not; neither gets it again.
     """
     rng = np.random.default_rng(seed)
     chance = dict(zip(people, rng.permutation(len(people)).tolist(), strict=True))
@@ -84,11 +79,6 @@ class ReviewTurn:
     closed_at: int = 0
     has_comment: bool = False
 
-    @property
-    def for_first(self) -> float | None:
-        """The outcome for the model on side A: 1, ½ or 0; None without a vote."""
-        return None if self.status != "voted" or self.choice is None else _OUTCOMES[self.choice]
-
 
 _OUTCOMES = {e.Choice.A: 1.0, e.Choice.B: 0.0, e.Choice.TIE: 0.5, e.Choice.BOTH_BAD: 0.5}
 
@@ -109,7 +99,6 @@ class ReviewLog:
     _numbers: dict[str, int] = field(default_factory=dict)
 
     def note(self, event: e.Event) -> None:
-        """The next event."""
         body = event.body
         match body:
             case e.ReviewSet():
@@ -137,14 +126,12 @@ class ReviewLog:
             case e.Explained():
                 self.turns[body.matchup_id].has_comment = bool(body.comment or body.digest)
 
-    def model_of(self, item: int, place: int) -> str:
-        """The first (0) or second (1) model of an item."""
-        return self.pairs[self.items[item]][place]
-
     def outcome(self, turn: ReviewTurn) -> float | None:
-        """The outcome of a turn for the first model of its item."""
-        for_a = turn.for_first
-        return for_a if for_a is None or turn.model_a == self.model_of(turn.item, 0) else 1.0 - for_a
+        """The outcome of a turn for the first model of its item: 1, ½ or 0; None without a vote."""
+        if turn.status != "voted" or turn.choice is None:
+            return None
+        for_a = _OUTCOMES[turn.choice]
+        return for_a if turn.model_a == self.pairs[self.items[turn.item]][0] else 1.0 - for_a
 
     def reviews(self, item: int) -> list[ReviewTurn]:
         """The votes of reviewers that count, in the order in which people first took the item."""
@@ -198,8 +185,7 @@ class Assignment:
             for (item, person), turn in self.log.latest.items():
                 if turn.lane != "review":
                     continue
-                holds = turn.status == "voted" or (turn.status in ("open", "undone") and person in rules.reviewers)
-                if holds:
+                if turn.status == "voted" or (turn.status in ("open", "undone") and person in rules.reviewers):
                     taken.setdefault(item, []).append(person)
                 elif turn.status == "cannot":
                     spent.setdefault(item, []).append(person)
@@ -266,12 +252,10 @@ class ReviewChooser:
         self.begin()
 
     def begin(self) -> None:
-        """Forget everything: the log follows from its first event."""
         self.log = ReviewLog()
         self.assignment = Assignment(self.log)
 
     def note(self, event: e.Event) -> None:
-        """The next event of the log."""
         self.log.note(event)
         self.assignment.changed(event)
 
@@ -280,11 +264,16 @@ class ReviewChooser:
         turn = self.log.turns[matchup_id]
         return turn.lane == "review" and turn.item in self.log.adjudicated
 
+    def objection(self, body: e.AnyBody) -> ArenaError | None:
+        """A reviewer's vote that an adjudicator has been shown stays."""
+        if isinstance(body, e.Undone) and self.is_final(body.matchup_id):
+            return TooLate("somebody has this item to decide it, so your vote stays. Go on.")
+        return None
+
     def __call__(self, state: ArenaState, rng: np.random.Generator, seen: SeenMatchups) -> ChosenMatchup:
-        """The next item of this person, with sides drawn for them."""
         rules, person = self.log.rules, seen.voter
         if rules is None or rules.closed:
-            raise ReviewClosed("this review is closed. Thank you; there is nothing more to do.")
+            raise ReviewClosed(REVIEW_OVER)
         is_open = {turn.item for (_, who), turn in self.log.latest.items() if who == person and turn.status == "open"}
         left = [item for item in self.assignment.left(person) if item not in is_open]
         if not left:

@@ -11,6 +11,7 @@ import itertools
 import secrets
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -30,8 +31,7 @@ from tiltyard.bank import AnswerKind
 from tiltyard.errors import OptionError
 from tiltyard.files import write_private
 from tiltyard.review.assignment import ReviewChooser, ReviewLog
-from tiltyard.review.draw import DrawMethod, draw
-from tiltyard.review.sources import Candidate, ReviewSource
+from tiltyard.review.sources import Candidate, DrawMethod, ReviewSource, draw
 from tiltyard.review.until import check_until
 
 RECORD, LINKS, DATABASE = "review.json", "links.json", "arena.db"
@@ -76,7 +76,6 @@ class ReviewRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def models(self) -> set[str]:
-        """The models of all items."""
         return {model for item in self.items for model in (item.first, item.second)}
 
 
@@ -107,29 +106,22 @@ class Review(msgspec.Struct, frozen=True):
 
     @property
     def url(self) -> str:
-        """The database."""
         return self.record.db or f"sqlite:///{(self.folder / DATABASE).resolve()}"
 
     def arena(self) -> Arena:
-        """The arena, with items chosen by who is to review what."""
         return Arena(Store.open(self.url), chooser=ReviewChooser())
 
     def log(self) -> ReviewLog:
-        """What the log says now."""
-        log, store = ReviewLog(), Store.open(self.url)
-        try:
+        log = ReviewLog()
+        with closing(Store.open(self.url)) as store:
             for event in events_in_order(store):
                 log.note(event)
-        finally:
-            store.close()
         return log
 
     def name(self, key: str) -> str:
-        """The real name behind a key."""
         return next((person.name for person in self.links.people if person.key == key), key)
 
     def link(self, person: Person) -> str:
-        """The private link of somebody."""
         return f"{self.links.address}/review/{person.token}"
 
 
@@ -178,19 +170,8 @@ def start_review(
 ) -> tuple[Review, list[str]]:
     """Make a review's folder and its arena; also what its owner should know.
 
-    Parameters:
-        source: What could be reviewed.
-        out: The folder, which must not be a review yet.
-        people: The reviewers' names.
-        places: Where the source came from.
-        adjudicators: The names of those who decide where reviewers disagree.
-        each: How many reviewers every item gets.
-        n: How many matchups to draw; None is all.
-        draw_method: `by-pair` or `simple`.
-        seed: Seed of the draw and the assignment.
-        names_after_vote: Whether reviewers learn the names after each vote instead of when the review is closed.
-        until: What ends the review by itself: `better` or `width:W`; None is nothing.
-        db: The database; None is SQLite in the folder.
+    `n` of the matchups of the source are drawn (None: all), and `each` of them gets so many people. Reviewers learn the
+    names when the review is closed, or after each vote. `until` may end it by itself, as in `ReviewRecord`.
     """
     if is_review(out):
         raise OptionError(f"{out} is a review already. Go on with `tiltyard review serve {out}`, or give --out.")
@@ -247,7 +228,16 @@ def start_review(
     )
     try:
         with Arena(Store.create(review.url), chooser=ReviewChooser()) as arena:
-            arena.append([e.SettingsChanged(policy=_policy(rules)), e.PhaseChanged(phase=4)])
+            # No pair waits for anybody, nothing expires, and only people with a link get in.
+            policy = Policy(
+                entry=EntryRules(invitation_only=True),
+                waiting=WaitingRules(pairs_wait=False),
+                bank=BankRules(hide_self_naming=False),
+                ballot=BallotRules(long_words=0, reasons=(), comment_characters=COMMENT_MOST),
+                matchup_expires_seconds=MOST,
+                undo_seconds=MOST if rules.holds_names else 0,
+            )
+            arena.append([e.SettingsChanged(policy=policy), e.PhaseChanged(phase=4)])
             telling = _fill(arena, items, chosen, source)
             arena.append([rules])
             for person in made:
@@ -264,18 +254,6 @@ def start_review(
     if telling:
         notes.append(f"{telling} answers name their author: reviewers will see it")
     return review, notes
-
-
-def _policy(rules: e.ReviewSet) -> Policy:
-    """The arena's policy: no pair waits for anybody, nothing expires, and only people with a link get in."""
-    return Policy(
-        entry=EntryRules(invitation_only=True),
-        waiting=WaitingRules(pairs_wait=False),
-        bank=BankRules(hide_self_naming=False),
-        ballot=BallotRules(long_words=0, reasons=(), comment_characters=COMMENT_MOST),
-        matchup_expires_seconds=MOST,
-        undo_seconds=MOST if rules.holds_names else 0,
-    )
 
 
 def _check_people(names: Sequence[str]) -> None:
@@ -295,8 +273,7 @@ def _fill(arena: Arena, items: Sequence[DrawnItem], chosen: Sequence[Candidate],
     added = {name: e.ModelAdded(model=name, display_name=name) for name in models}
     arena.append(list(added.values()))
     telling = 0
-    intake = FileIntake(Policy().media, arena.store)
-    try:
+    with closing(FileIntake(Policy().media, arena.store)) as intake:
         for start in range(0, len(items), AT_ONCE):
             bodies: list[e.AnyBody] = []
             files: list[str] = []
@@ -320,8 +297,6 @@ def _fill(arena: Arena, items: Sequence[DrawnItem], chosen: Sequence[Candidate],
                     )
                     telling += len(flag_answers([("", added[answer.entrant_id], one.prompt, answer.response_text)]))
             arena.append(bodies, intake.load(dict.fromkeys(files)))
-    finally:
-        intake.close()
     return telling
 
 
@@ -390,11 +365,8 @@ def erase_names(review: Review, names: Sequence[str]) -> Review:
         else person
         for person in review.links.people
     )
-    store = Store.open(review.url)
-    try:
+    with closing(Store.open(review.url)) as store:
         erase_person(store, [people[name].key for name in names])
-    finally:
-        store.close()
     keep_links(review.folder, msgspec.structs.replace(review.links, people=kept))
     return open_review(review.folder)
 

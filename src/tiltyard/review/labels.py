@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Literal
 
 import msgspec
@@ -108,9 +109,7 @@ def team_agreement(log: ReviewLog) -> TeamAgreement:
     people = everybody(log)
     table = ratings_table(log, people)
     kappas = tuple(
-        (people[i], people[j], *cohen_kappa(table[:, i], table[:, j]))
-        for i in range(len(people))
-        for j in range(i + 1, len(people))
+        (people[i], people[j], *cohen_kappa(table[:, i], table[:, j])) for i, j in combinations(range(len(people)), 2)
     )
     return TeamAgreement(krippendorff_alpha(table), krippendorff_alpha(table, "ordinal"), kappas)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from tiltyard.options import CompareOptions
 from tiltyard.pages.figures import plural
 from tiltyard.ratings.agreement import Estimated
 from tiltyard.review.assignment import Assignment, ReviewLog
-from tiltyard.review.desk import Review, close_review
+from tiltyard.review.desk import DrawnItem, Review, close_review
 from tiltyard.review.labels import PersonSummary, TeamAgreement, labels_of, summaries, team_agreement
 from tiltyard.review.until import UntilLook, look_at
 
@@ -49,18 +50,19 @@ class ReviewResult(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, review: Review) -> ReviewResult:
-        """Read it."""
         log = review.log()
         return cls(review, log, summaries(log), team_agreement(log))
 
+    def item(self, number: int) -> DrawnItem:
+        """What was drawn as this item of the log, which has them in the same order."""
+        return self.review.record.items[number]
+
     @property
     def how(self) -> Counter[str]:
-        """How many items were labelled how."""
         return Counter(label.how for label in labels_of(self.log))
 
     @property
     def done(self) -> bool:
-        """Whether nobody has anything left."""
         return not any(person.left for person in self.people)
 
     @property
@@ -84,15 +86,18 @@ def battle_rows(result: ReviewResult, first: int | None = None) -> Iterator[dict
 
     With `first` only those of the first items.
     """
-    log, items = result.log, {one.item: one for one in result.review.record.items}
-    for label in labels_of(log)[:first]:
-        item = items[log.items[label.item]]
+    for _, row in _rows_by_item(result, first):
+        yield row
+
+
+def _rows_by_item(result: ReviewResult, first: int | None) -> Iterator[tuple[DrawnItem, dict[str, Any]]]:
+    for label in labels_of(result.log)[:first]:
+        item = result.item(label.item)
         for turn in label.turns:
-            other = item.second if turn.model_a == item.first else item.first
             assert turn.choice is not None
             row: dict[str, Any] = {
                 "model_a": turn.model_a,
-                "model_b": other,
+                "model_b": item.second if turn.model_a == item.first else item.first,
                 "winner": WINNERS[turn.choice],
                 "question_id": item.question_id,
                 "source": "human",
@@ -101,36 +106,27 @@ def battle_rows(result: ReviewResult, first: int | None = None) -> Iterator[dict
                 "timestamp": turn.closed_at // SECOND,
                 "how": label.how,
             }
-            yield {**row, "dimension": item.dimension} if item.dimension else row
+            yield item, {**row, "dimension": item.dimension} if item.dimension else row
 
 
 def label_rows(result: ReviewResult, first: int | None = None) -> Iterator[dict[str, Any]]:
-    """The same as labels for `rate --people` and `run --calibrate`: reviewers are a panel, not voters to sample.
+    """Votes as labels for `rate --people` and `run --calibrate`: reviewers are a panel, not voters to sample.
 
     They carry their draw: an item's place in the random order of the draw, and how many matchups that was of.
     """
-    drawn = {one.item: one for one in result.review.record.items}
-    names = {(one.dimension, one.question_id, one.first, one.second): one.item for one in result.review.record.items}
-    for row in battle_rows(result, first):
-        pair = (row["model_a"], row["model_b"])
-        about = (row.get("dimension", ""), row["question_id"])
-        name = names.get((*about, *pair)) or names[(*about, *reversed(pair))]
+    for item, row in _rows_by_item(result, first):
         kept = {key: value for key, value in row.items() if key not in ("voter", "weight")}
-        item = drawn[name]
         draw = {"draw_place": item.place, "draw_of": item.of} if item.place else {}
         yield {**kept, "reviewer": row["voter"], "probability": item.probability, **draw}
 
 
 def review_rows(result: ReviewResult) -> Iterator[dict[str, Any]]:
     """Every turn that anybody had, also those taken back or replaced, with comments; the order of the log."""
-    log, items = result.log, {one.item: one for one in result.review.record.items}
-    store = Store.open(result.review.url)
-    try:
+    log = result.log
+    with closing(Store.open(result.review.url)) as store:
         comments = comments_on(store, list(log.turns))
-    finally:
-        store.close()
     for turn in log.turns.values():
-        item = items[log.items[turn.item]]
+        item = result.item(turn.item)
         first_is_a = turn.model_a == item.first
         yield {
             "item": item.item,
@@ -144,22 +140,18 @@ def review_rows(result: ReviewResult) -> Iterator[dict[str, Any]]:
             "choice": None if turn.choice is None else str(turn.choice),
             "seconds": None if not turn.closed_at else round((turn.closed_at - turn.served_at) / SECOND, 1),
             "comment": comments.get(turn.matchup_id, ""),
-            "label": None if (outcome := log.outcome(turn)) is None else outcome,
+            "label": log.outcome(turn),
         }
 
 
 def preference_rows(result: ReviewResult) -> Iterator[dict[str, str]]:
     """Pairs for training: prompt, chosen, rejected. Ties, open items, files, and what was erased make none."""
-    store = Store.open(result.review.url)
-    try:
+    with closing(Store.open(result.review.url)) as store:
         texts, answers = prompt_texts(store), text_answers(store)
-    finally:
-        store.close()
-    items = {one.item: one for one in result.review.record.items}
     for label in labels_of(result.log):
         if label.how == "open" or label.value is None or label.value == 0.5:
             continue
-        item = items[result.log.items[label.item]]
+        item = result.item(label.item)
         good, bad = (item.first, item.second) if label.value > 0.5 else (item.second, item.first)
         if item.item not in texts or not {(item.item, good), (item.item, bad)} <= answers.keys():
             continue
@@ -193,16 +185,10 @@ class Boards(msgspec.Struct, frozen=True):
     def half_width(self) -> float | None:
         """The median half-width of the best board that people's labels are in, in points."""
         board = self.both or self.people
-        widths = (
-            []
-            if board is None
-            else [
-                (one.ci_high - one.ci_low) / 2.0
-                for one in board.entries
-                if one.ci_low is not None and one.ci_high is not None
-            ]
-        )
-        return sorted(widths)[len(widths) // 2] if widths else None
+        entries = [] if board is None else board.entries
+        ends = [(one.ci_low, one.ci_high) for one in entries]
+        widths = sorted((high - low) / 2.0 for low, high in ends if low is not None and high is not None)
+        return widths[len(widths) // 2] if widths else None
 
     def after(self, labelled: int, more: int = MORE_LABELS) -> float | None:
         """About what the half-width is after so many more labels."""
@@ -291,8 +277,7 @@ def remarks(result: ReviewResult, name: Callable[[str], str] | None = None) -> l
     for person in result.people:
         who = (name or result.review.name)(person.key)
         if person.rest is not None and person.rest.stands_out:
-            items = {one.item: one.question_id for one in result.review.record.items}
-            apart = [items[result.log.items[item]] for item in person.rest.disagreed[:LOOKED_AT]]
+            apart = [result.item(number).question_id for number in person.rest.disagreed[:LOOKED_AT]]
             lines.append(
                 f"{who} agrees with the others in {percent(person.rest.own)}, who agree with one another in "
                 f"{percent(person.rest.others)}: look at these prompts together: {', '.join(apart)}"
@@ -342,13 +327,13 @@ def conclusion(result: ReviewResult, dimension: str = "") -> str:
         return ""
     assert result.log.rules is not None
     by_prompt = CompareOptions(cluster="prompt")
-    said = result.log.rules.why_closed if result.review.record.until == "better" else ""
+    sentence = result.log.rules.why_closed if result.review.record.until == "better" else ""
     try:
-        if not said:
-            told = compare_models(rows, models[0], models[1], by_prompt)
-            if told.estimate.difference < 0.0:
-                told = compare_models(rows, models[1], models[0], by_prompt)
-            said = told.sentence.rstrip(".")
+        if not sentence:
+            comparison = compare_models(rows, models[0], models[1], by_prompt)
+            if comparison.estimate.difference < 0.0:
+                comparison = compare_models(rows, models[1], models[0], by_prompt)
+            sentence = comparison.sentence.rstrip(".")
     except TiltyardError:
         return ""
     ordinal, who = result.agreement.ordinal, ""
@@ -356,7 +341,7 @@ def conclusion(result: ReviewResult, dimension: str = "") -> str:
         who = f", who {_how_well(ordinal.value)} beyond chance"
     elif ordinal.n:
         who = ", who all say the same"
-    return f"{said}, {panel_words(result.panel)}{who}"
+    return f"{sentence}, {panel_words(result.panel)}{who}"
 
 
 def _how_well(alpha: float) -> str:

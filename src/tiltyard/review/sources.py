@@ -1,12 +1,17 @@
-"""What a review is made of: a judged run, battles with their answers, a folder of answers, or two answer files."""
+"""What a review is made of: a judged run, battles with their answers, a folder of answers, or two answer files.
+
+Of these matchups all are reviewed, or a random draw, with the probability that each had of being drawn.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 import msgspec
+import numpy as np
 
 from tiltyard.arena.import_source import models_in, opened_source, read_answers
 from tiltyard.bank import AnswerKind
@@ -18,6 +23,8 @@ from tiltyard.battles.reading import read_battles
 from tiltyard.errors import BankError, OptionError
 from tiltyard.judging.run_folder import read_lines, require
 from tiltyard.tournament.artifacts import MatchLine
+
+DrawMethod = Literal["simple", "by-pair"]
 
 MOST_BYTES = 2 << 30
 """How large a zip file of answers may be."""
@@ -46,12 +53,9 @@ class ReviewSource(msgspec.Struct, frozen=True):
 
 
 def read_source(places: Sequence[Path], *, dimension: str | None = None, prompts: Path | None = None) -> ReviewSource:
-    """What is in these places.
+    """What is in these places: one run folder, file of battles or folder of answers; or two answer files.
 
-    Parameters:
-        places: One run folder, file of battles or folder of answers; or two answer files.
-        dimension: Only this dimension of a run.
-        prompts: The prompts of answer files that do not say what was asked.
+    Of a run only one dimension may be wanted. `prompts` are those of answer files that do not say what was asked.
     """
     for place in places:
         if not place.exists():
@@ -171,17 +175,13 @@ def _said(row: dict[str, object]) -> tuple[str, str, str] | None:
     both = [read_dialogue(row.get(name), "all") for name in ("conversation_a", "conversation_b")]
     if not all(isinstance(one, Dialogue) for one in both):
         return None
-    one, two = (_turns(talk) for talk in both if isinstance(talk, Dialogue))
+    one, two = (list(zip(talk.turns, talk.replies, strict=True)) for talk in both if isinstance(talk, Dialogue))
     same = 0
     while same < min(len(one), len(two)) - 1 and one[same] == two[same]:
         same += 1
     before = one[: same + 1] if one[same][0] == two[same][0] else one[:same]
     asked = [f"User:\n{said}\n\nAssistant:\n{reply}" for said, reply in before[:-1]] + [said for said, _ in before[-1:]]
     return "\n\n".join(asked), _rest(one[same:]), _rest(two[same:])
-
-
-def _turns(talk: Dialogue) -> list[tuple[str, str]]:
-    return list(zip(talk.turns, talk.replies, strict=True))
 
 
 def _rest(turns: list[tuple[str, str]]) -> str:
@@ -229,3 +229,45 @@ def _pairs(prompts: dict[str, str], answers: dict[str, dict[str, Response]], res
     if not result.candidates:
         raise OptionError("no prompt was answered by two models in the same kind. Check the ids of the prompts.")
     return result
+
+
+class Drawn(NamedTuple):
+    """One matchup that was drawn: its place among all, and how probable that was."""
+
+    place: int
+    probability: float
+
+
+def draw(strata: Sequence[Hashable], n: int | None, method: DrawMethod, rng: np.random.Generator) -> list[Drawn]:
+    """N of the matchups in random order; all of them if there are no more, or if n is None.
+
+    `by-pair` draws from each stratum (a pair of models) in proportion to its size; what does not divide evenly goes to
+    strata at random. So every matchup has the same probability, as people's labels need it, and no pair is forgotten.
+    `strata` has the stratum of each matchup.
+    """
+    total = len(strata)
+    if n is not None and n < 1:
+        raise OptionError(f"{n} matchups cannot be reviewed. Say at least 1, or leave it out for all of them.")
+    if n is None or n >= total:
+        return [Drawn(int(place), 1.0) for place in rng.permutation(total)]
+    if method == "simple":
+        return [Drawn(int(place), n / total) for place in rng.choice(total, n, replace=False)]
+    members: dict[Hashable, list[int]] = {}
+    for place, stratum in enumerate(strata):
+        members.setdefault(stratum, []).append(place)
+    sizes = np.array([len(places) for places in members.values()], dtype=np.float64)
+    shares = n * sizes / total
+    places = np.floor(shares + 1e-9).astype(np.int64)
+    left = n - int(places.sum())
+    if left:
+        # Systematic sampling: each stratum gets its one more place with exactly the probability that is left over.
+        over = rng.permutation(len(sizes))
+        ends = np.cumsum((shares - places)[over])
+        picked = np.searchsorted(ends, rng.random() + np.arange(left)).clip(max=len(sizes) - 1)
+        places[over[picked]] += 1
+    drawn = [
+        Drawn(int(place), float(share / len(among)))
+        for among, count, share in zip(members.values(), places.tolist(), shares.tolist(), strict=True)
+        for place in rng.choice(among, count, replace=False)
+    ]
+    return [drawn[place] for place in rng.permutation(n)]

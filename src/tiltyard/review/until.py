@@ -52,15 +52,10 @@ def _width(rule: str) -> float | None:
 
 
 def look_at(board: Leaderboard, people: Leaderboard, rule: str, models: set[str], by: str, labelled: int) -> UntilLook:
-    """What a board says about a rule.
+    """What a board with people's labels says about a rule.
 
-    Parameters:
-        board: The board with people's labels in it.
-        people: The board by people's labels alone.
-        rule: `better` or `width:W`.
-        models: The models of the review, all of which must be on the board.
-        by: Whose verdicts the board has, in words.
-        labelled: How many items have a label.
+    `people` is the board by people's labels alone, `models` are those of the review, which must be on the board, `by`
+    says whose verdicts the board has, and `labelled` is the number of items with a label.
     """
     by = f"by {by} after {labelled:,} {'label' if labelled == 1 else 'labels'}"
     if apart := sorted(models.difference(board.models)):

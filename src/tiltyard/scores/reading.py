@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
@@ -21,25 +21,20 @@ import numpy as np
 
 from tiltyard.battles.battle import Battle
 from tiltyard.battles.careful import file_lines
-from tiltyard.battles.eval_logs import (
-    LM_EVAL_SUMMARY,
-    PAIR_KEYS,
-    ScoredAnswer,
-    ScoredRun,
-    distinct_names,
-    pair_scores,
-)
+from tiltyard.battles.eval_logs import ScoredAnswer, ScoredRun, distinct_names, pair_scores, path_ends
 from tiltyard.battles.fast import (
     LONG_LINE_BYTES,
     cell_sql,
     cells_of,
     check_condition,
     check_where,
+    enumerated,
     file_rows,
     filtered,
     identifier,
     literal,
     session,
+    text_sql,
 )
 from tiltyard.battles.formats import (
     FORMAT_NAMES,
@@ -52,17 +47,9 @@ from tiltyard.battles.formats import (
     listed,
 )
 from tiltyard.battles.frames import ReusableFrame
-from tiltyard.battles.inputs import (
-    FileKind,
-    Header,
-    Part,
-    RawColumn,
-    header_of_rows,
-    json_object,
-    suffix_kind,
-)
+from tiltyard.battles.inputs import FileKind, Header, Part, RawColumn, header_of_rows, json_object, suffix_kind
 from tiltyard.battles.layout import Layout, plain_columns
-from tiltyard.battles.log_readers import log_reader, read_runs
+from tiltyard.battles.log_readers import LM_EVAL_SUMMARY, PAIR_KEYS, log_reader, read_runs
 from tiltyard.battles.opened import Opened, frame_rows
 from tiltyard.battles.table import MISSING, BattleTable, Codes
 from tiltyard.errors import BattleError, OptionError, OptionValue, ScoreError
@@ -75,15 +62,7 @@ if TYPE_CHECKING:
 
 ID_COLUMNS = (
     *PROMPT_COLUMNS,
-    "id",
-    "sample_id",
-    "example_id",
-    "item_id",
-    "task_id",
-    "test_id",
-    "doc_id",
-    "idx",
-    "input",
+    *("id", "sample_id", "example_id", "item_id", "task_id", "test_id", "doc_id", "idx", "input"),
 )
 """Columns that say which prompt an answer is to; the first one present counts."""
 MODEL_COLUMNS = ("model", "model_name", "model_id", "system", "entrant", "entrant_id")
@@ -140,16 +119,19 @@ class _Source(msgspec.Struct, frozen=True, eq=False):
     frame: ReusableFrame | None = None
 
     def find(self, names: Iterable[str], mapped: str | None = None) -> RawColumn | None:
-        """The first of these columns that it has; one that was mapped must be there."""
+        """The one that was mapped, else the first of these columns that it has."""
         if mapped is not None:
-            if mapped not in self.header:
-                raise OptionError(f"{self.name} has no column {mapped!r}. Its columns are {self.listed}.")
-            return self.header.columns[mapped]
+            return self.column(mapped)
         return next((self.header.columns[name] for name in names if name in self.header), None)
+
+    def column(self, name: str) -> RawColumn:
+        """A column that was named, which must be there."""
+        if name not in self.header:
+            raise OptionError(f"{self.name} has no column {name!r}. Its columns are {self.listed}.")
+        return self.header.columns[name]
 
     @property
     def listed(self) -> str:
-        """Its columns, for a message."""
         return listed(self.header.top_names)
 
 
@@ -165,39 +147,38 @@ def holds_scores(data: Any, options: ReadScoresOptions) -> bool:
         return False
     if isinstance(opened.data, Mapping):
         return True
-    if options.format != "auto" and options.format not in FORMAT_NAMES:
-        reader = log_reader(options.format)
-        return reader is not None and reader.runs is not None
+    if options.format not in ("auto", *FORMAT_NAMES):
+        return _has_scores(options.format)
     if options.format not in ("auto", *LOG_FORMATS):
         return False
     try:
-        return all(_is_scores(opened, header, tool, name, options) for name, header, tool in _looks(opened))
+        if opened.paths:
+            return all(_file_holds_scores(opened, part, options) for part in opened.parts)
+        if opened.frame is not None:
+            return _are_scores(opened, opened.header_in_memory, "the frame", options)
+        are_rows = bool(opened.items) and all(isinstance(item, Mapping) for item in opened.items or ())
+        return are_rows and _are_scores(opened, opened.header_in_memory, "the rows", options)
     except BattleError:
         return False
 
 
-def _looks(opened: Opened) -> Iterator[tuple[str, Header | None, str | None]]:
-    """The name, the columns and, of a log, the tool of each source, without reading it through."""
-    for part in opened.parts:
-        tool = opened.tool(part, "auto")
-        yield part.name, None if tool else opened.header(part), tool if tool != "mt-bench" else _mt_bench(part)
-    if opened.frame is not None:
-        yield "the frame", opened.frame_header, None
-    elif not opened.paths:
-        are_rows = opened.items and all(isinstance(item, Mapping) for item in opened.items)
-        yield ("the rows", opened.held.header, None) if are_rows else ("the data", None, "battles")
+def _file_holds_scores(opened: Opened, part: Part, options: ReadScoresOptions) -> bool:
+    tool = opened.tool(part, "auto")
+    if tool is None:
+        return _are_scores(opened, opened.header(part), part.name, options)
+    if tool == "mt-bench":  # it has files of grades, and files of pairs that were judged: these are battles
+        with part.open() as file:
+            first = json_object(next((line for line in file if line.strip()), b"")) or {}
+        return not first.keys() >= PAIR_KEYS
+    return tool == LM_EVAL_SUMMARY or _has_scores(tool)
 
 
-def _mt_bench(part: Part) -> str:
-    """MT-bench has files of grades, and files of pairs that were judged: these are battles."""
-    with part.open() as file:
-        first = json_object(next((line for line in file if line.strip()), b"")) or {}
-    return "battles" if first.keys() >= PAIR_KEYS else "mt-bench"
+def _has_scores(tool: str) -> bool:
+    reader = log_reader(tool)
+    return reader is not None and reader.runs is not None
 
 
-def _is_scores(opened: Opened, header: Header | None, tool: str | None, name: str, options: ReadScoresOptions) -> bool:
-    if header is None:
-        return tool == LM_EVAL_SUMMARY or _has_scores(tool)
+def _are_scores(opened: Opened, header: Header, name: str, options: ReadScoresOptions) -> bool:
     try:
         opened.recognise(header, name, NO_MAP)
     except BattleError:
@@ -227,11 +208,6 @@ def _is_scores(opened: Opened, header: Header | None, tool: str | None, name: st
     return bool(scores)
 
 
-def _has_scores(tool: str | None) -> bool:
-    reader = None if tool is None else log_reader(tool)
-    return reader is not None and reader.runs is not None
-
-
 def _mapped(given: Mapping[str, str] | None) -> dict[str, str]:
     """The mapping by our names: `question_id`, `model`, `score`, `metric`, `epoch`."""
     return {OTHER_NAMES.get(ours, ours): theirs for ours, theirs in (given or {}).items()}
@@ -240,8 +216,7 @@ def _mapped(given: Mapping[str, str] | None) -> dict[str, str]:
 def _candidates(source: _Source, mapped: Mapping[str, str]) -> list[RawColumn]:
     """The columns that may hold the scores: that of a usual name, else every one of numbers or flags."""
     if "score" in mapped:
-        column = source.find((), mapped["score"])
-        return [] if column is None else [column]
+        return [source.column(mapped["score"])]
     named = source.find(SCORE_COLUMNS)
     return _numbers(source, mapped) if named is None else [named]
 
@@ -282,14 +257,13 @@ def _sources(opened: Opened, options: ReadScoresOptions, stack: ExitStack) -> li
     if isinstance(data, Mapping):
         if not data or not all(isinstance(name, str) for name in data):
             raise ScoreError("scores by model are a mapping from the names of models to files, frames or rows.")
-        found = [(name, _sources(Opened.of(inner), options, stack)) for name, inner in data.items()]
         return [
-            _Source(one.name, name, item, one.header, one.part, one.frame)
-            for item, (name, some) in enumerate(found)
-            for one in some
+            msgspec.structs.replace(source, model=name, item=item)
+            for item, (name, inner) in enumerate(data.items())
+            for source in _sources(Opened.of(inner), options, stack)
         ]
     if opened.frame is not None:
-        return [_Source("the frame", "scores", 0, opened.frame_header, frame=opened.frame)]
+        return [_Source("the frame", "scores", 0, opened.header_in_memory, frame=opened.frame)]
     if opened.paths:
         return _of_files(opened, options, stack)
     items: list[Any] = opened.items or []
@@ -306,19 +280,19 @@ def _sources(opened: Opened, options: ReadScoresOptions, stack: ExitStack) -> li
 
 def _of_files(opened: Opened, options: ReadScoresOptions, stack: ExitStack) -> list[_Source]:
     parts = [(item, part) for item, files in enumerate(opened.parts_by_path) for part in files]
-    tools = [opened.tool(part, options.format) for _, part in parts]
-    if options.format != "auto" and options.format not in tools:
+    files = [(item, part, opened.tool(part, options.format)) for item, part in parts]
+    tools = dict.fromkeys(tool for *_, tool in files)
+    if options.format not in ("auto", *tools):
         raise ScoreError(
             f"{parts[0][1].name} is not a log of {options.format}. Name the right format (", OptionValue("format"), ")."
         )
-    names = _short_names([part for (_, part), tool in zip(parts, tools, strict=True) if tool is None])
-    sources = []
-    for (item, part), tool in zip(parts, tools, strict=True):
-        if tool is None:
-            sources.append(_Source(part.name, names[part.name], item, opened.header(part), part))
-    for tool in dict.fromkeys(one for one in tools if one is not None and one != LM_EVAL_SUMMARY):
-        logged = [(item, part) for (item, part), one in zip(parts, tools, strict=True) if one == tool]
-        runs = [(item, run) for item, part in logged for run in read_runs(tool, [part])]
+    tables = [(item, part) for item, part, tool in files if tool is None]
+    names = _short_names([part for _, part in tables])
+    sources = [_Source(part.name, names[part.name], item, opened.header(part), part) for item, part in tables]
+    for tool in tools:
+        if tool is None or tool == LM_EVAL_SUMMARY:
+            continue
+        runs = [(item, run) for item, part, wrote in files if wrote == tool for run in read_runs(tool, [part])]
         for (item, run), name in zip(runs, distinct_names([run for _, run in runs]), strict=True):
             rows = _log_rows(name, run)
             if not rows:
@@ -330,7 +304,6 @@ def _of_files(opened: Opened, options: ReadScoresOptions, stack: ExitStack) -> l
 
 
 def _log_rows(model: str, run: ScoredRun) -> list[dict[str, Any]]:
-    """The answers of a log as rows, one for each metric."""
     metrics = list(dict.fromkeys(metric for answer in run.answers for metric in answer.scores)) or [""]
     asked = {(answer.prompt, metric) for answer in run.answers for metric in answer.scores}
     rows = []
@@ -351,11 +324,8 @@ def _log_rows(model: str, run: ScoredRun) -> list[dict[str, Any]]:
 def _short_names(parts: Sequence[Part]) -> dict[str, str]:
     """A name for each file: its own without the ending, and as many folders as tell it from others."""
     paths = {part.name: Path(part.name) for part in parts}
-    for depth in range(1, 2 + max((len(path.parts) for path in paths.values()), default=0)):
-        names = {name: "/".join((*path.parts[:-1], _stem(path))[-depth:]) for name, path in paths.items()}
-        if len(set(names.values())) == len(names):
-            break
-    return names if parts else {}
+    ends = path_ends([(*path.parts[:-1], _stem(path)) for path in paths.values()])
+    return dict(zip(paths, ends, strict=True))
 
 
 def _stem(path: Path) -> str:
@@ -411,17 +381,13 @@ class _Reading:
         for source in self.sources:
             self._stage(source)
         answers = self._tell_files_apart(self._checked(self._fetched()))
-        labels, first = answers.labels["metric"], {}
-        for code in _there(answers.codes["metric"]).tolist():
-            first[labels[code]] = int(answers.numbers(answers.codes["metric"] == code).min())
-        metrics, wanted = sorted(first, key=lambda name: (first[name], name)), self.directions
-        if wanted and any(
-            source.find(METRIC_COLUMNS, self.mapped.get("metric")) is not None for source in self.sources
-        ):
-            strange = [name for name in wanted if name not in metrics]
-            if strange:
+        codes, labels = answers.codes["metric"], answers.labels["metric"]
+        first = {labels[code]: int(answers.numbers(codes == code).min()) for code in _there(codes).tolist()}
+        metrics, wanted = sorted(first, key=lambda name: (first[name], name)), list(self.directions)
+        if wanted and any(self._metric_column(source) is not None for source in self.sources):
+            if strange := [name for name in wanted if name not in metrics]:
                 raise OptionError(f"no metric {', '.join(strange)}. Scored are {listed(metrics)}.")
-            metrics = list(wanted)
+            metrics = wanted
         if not metrics:
             raise ScoreError(
                 f"{self.sources[0].name} holds no score. Check the file, or the condition (", OptionValue("where"), ")."
@@ -429,56 +395,47 @@ class _Reading:
         return self._tables(answers, metrics)
 
     def _choose_columns(self) -> None:
-        headers = [source.header for source in self.sources]
-        known = [name for name in (*CATEGORY_COLUMNS, SCALE) if all(name in header for header in headers)]
-        taken = {*self.mapped.values(), *self.directions}
-        known += [
-            name
-            for name in CLUSTER_COLUMNS
-            if name not in taken and all(name in one and one.columns[name].holds != "nested" for one in headers)
-        ]
+        headers, taken = [source.header for source in self.sources], {*self.mapped.values(), *self.directions}
+        in_all = [name for name in headers[0] if all(name in header for header in headers)]
+        flat = [name for name in in_all if all(header.columns[name].holds != "nested" for header in headers)]
+        known = [name for name in (*CATEGORY_COLUMNS, SCALE) if name in in_all]
+        known += [name for name in CLUSTER_COLUMNS if name in flat and name not in taken]
         self.columns = list(dict.fromkeys([*self.columns, *known]))
         for source in self.sources:
             for name in self.options.columns:
-                source.find((), name)
+                source.column(name)
+
+    def _metric_column(self, source: _Source) -> RawColumn | None:
+        return source.find(METRIC_COLUMNS, self.mapped.get("metric"))
 
     def _score_columns(self, source: _Source) -> list[RawColumn]:
-        by_metric = source.find(METRIC_COLUMNS, self.mapped.get("metric"))
+        by_metric = self._metric_column(source)
         if self.directions and by_metric is None:
-            found = [source.find((), name) for name in self.directions]
-            return [column for column in found if column is not None]
+            return [source.column(name) for name in self.directions]
         columns = _candidates(source, self.mapped)
         if len(columns) == 1:
             if by_metric is None and "score" not in self.mapped:
                 others = (column.name for column in _numbers(source, self.mapped) if column not in columns)
                 self.beside += [name for name in others if name not in (*self.columns, *self.beside)]
             return columns
-        some = ", ".join(column.name for column in columns[:SEVERAL_LISTED])
-        option = OptionValue("score", columns[0].name) if columns else OptionValue("score")
-        what = (
-            f"several columns could be the scores: {some}" if columns else "no column holds numbers, or true and false"
-        )
+        option, what = OptionValue("score"), "no column holds numbers, or true and false"
+        if columns:
+            some = ", ".join(column.name for column in columns[:SEVERAL_LISTED])
+            option, what = OptionValue("score", columns[0].name), f"several columns could be the scores: {some}"
         raise ScoreError(f"{source.name}: {what}. Say which with ", option, f". Its columns are {source.listed}.")
 
     def _stage(self, source: _Source) -> None:
-        """Put the answers of one source into the table of all."""
         import duckdb
 
         scores = self._score_columns(source)
         prompt = source.find(ID_COLUMNS, self.mapped.get("question_id"))
         model = source.find(MODEL_COLUMNS, self.mapped.get("model"))
-        metric = source.find(METRIC_COLUMNS, self.mapped.get("metric"))
+        metric = self._metric_column(source)
         more = [source.header.columns.get(name) for name in self.columns]
         read = [column for column in (*scores, prompt, model, metric, *more) if column is not None]
-        layout = Layout(
-            NOT_BATTLES,
-            source.header,
-            (),
-            None,
-            where=self.options.where or None,
-            name=source.name,
-            plain=plain_columns(source.header, [column for column in read if column.inner is not None]),
-        )
+        plain = plain_columns(source.header, [column for column in read if column.inner is not None])
+        where = self.options.where or None
+        layout = Layout(NOT_BATTLES, source.header, (), None, where=where, name=source.name, plain=plain)
         check_condition(layout)
         if source.frame is not None:
             rows = frame_rows(self.connection, source.frame)
@@ -487,19 +444,17 @@ class _Reading:
             columns = source.header.top_names if layout.where else [column.top for column in read]
             if LOWER in source.header:
                 columns = [*columns, LOWER]
-            rows = file_rows([source.part], source.header, columns, plain=layout.plain, longest=LONG_LINE_BYTES)
+            rows = file_rows([source.part], source.header, columns, plain=plain, longest=LONG_LINE_BYTES)
+        down = f"{text_sql(source.header.columns[LOWER], layout)} = 'true'" if LOWER in source.header else "false"
         try:
             check_where(self.connection, rows, layout)
             for column in scores:
-                texts = {"model": model, "metric": metric, **dict(zip(self.columns, more, strict=True))}
                 values = [
                     str(len(self.blocks)),
                     "NULL" if prompt is None else _id_sql(prompt, layout),
                     _score_sql(column, layout),
-                    f"{_text_sql(source.header.columns[LOWER], layout)} = 'true'"
-                    if LOWER in source.header
-                    else "false",
-                    *("NULL" if one is None else _text_sql(one, layout) for one in texts.values()),
+                    down,
+                    *("NULL" if one is None else text_sql(one, layout) for one in (model, metric, *more)),
                 ]
                 self.connection.execute(f"INSERT INTO answers SELECT {', '.join(values)} FROM {filtered(rows, layout)}")
                 names = {"model": source.model} if model is None else {}
@@ -513,20 +468,17 @@ class _Reading:
         """The staged answers as arrays: a text that many rows share is a code, that of a prompt its hash."""
         outputs = ["block", "CASE WHEN prompt IS NULL THEN 0 ELSE hash(prompt) END AS prompt", "score", "down"]
         texts: dict[str, list[str]] = {}
-        for name in ("model", "metric", *(f"of {name}" for name in self.columns)):
-            column, kind = identifier(name), identifier(f"texts of {name}")
-            if all(name in block.names for block in self.blocks):
-                continue
-            distinct = f"SELECT DISTINCT {column} FROM answers WHERE {column} IS NOT NULL"
-            self.connection.execute(f"CREATE TEMP TYPE {kind} AS ENUM ({distinct})")
-            (texts[name],) = self.connection.execute(f"SELECT enum_range(CAST(NULL AS {kind}))").fetchone() or ([],)
-            outputs.append(f"coalesce(enum_code(CAST({column} AS {kind})), {len(texts[name])}) AS {column}")
+        names = ("model", "metric", *(f"of {name}" for name in self.columns))
+        for name in names:
+            if not all(name in block.names for block in self.blocks):
+                texts[name], sql = enumerated(self.connection, "answers", name)
+                outputs.append(sql)
         fetched = self.connection.execute(f"SELECT {', '.join(outputs)} FROM answers").fetchnumpy()
         block = np.asarray(fetched["block"])
         codes, labels = {}, {}
-        for name in ("model", "metric", *(f"of {name}" for name in self.columns)):
+        for name in names:
             own = [block.names.get(name, "" if name == "metric" else None) for block in self.blocks]
-            read = [_whole(text.strip()) or None for text in texts.get(name, ())]
+            read = [WHOLE_NUMBER.sub(r"\1", text.strip()) or None for text in texts.get(name, ())]
             labels[name] = tuple(sorted({text for text in (*read, *own) if text is not None}))
             place = {text: code for code, text in enumerate(labels[name])} | {None: MISSING}
             default = np.array([place[text] for text in own], dtype=np.int32)
@@ -552,42 +504,35 @@ class _Reading:
 
         A cell that is no score leaves an answer without one: it counts as any that is empty.
         """
-        bad = np.isinf(answers.score), answers.prompt == 0, answers.codes["model"] == MISSING
+        unscored = np.isinf(answers.score)
+        bad = unscored, answers.prompt == 0, answers.codes["model"] == MISSING
         if not any(rule.any() for rule in bad):
             return answers
+        kept = np.ones(len(answers.row), dtype=bool)
         for place, block in enumerate(self.blocks):
             cells = {BAD_SCORE: block.score, NO_PROMPT: block.prompt, NO_MODEL: block.model}
-            kept = answers.block == place
+            counted = answers.block == place
             for (reason, column), rule in zip(cells.items(), bad, strict=True):
-                rows = np.flatnonzero(kept & rule)
+                if column is not None and reason != BAD_SCORE:
+                    kept &= ~(rule & (answers.block == place))
+                rows = np.flatnonzero(counted & rule)
                 if column is None or not len(rows):
                     continue
                 if self.options.on_bad == "error":
                     raise self._bad_row(block.source, int(answers.numbers(rows).min()), reason, column)
                 self.skipped[reason] = self.skipped.get(reason, 0) + len(rows)
-                kept[rows] = False
-        unscored = msgspec.structs.replace(answers, score=np.where(bad[0], np.nan, answers.score))
-        return unscored.only(
-            ~((bad[1] & self._has("prompt")[answers.block]) | (bad[2] & self._has("model")[answers.block]))
-        )
-
-    def _has(self, column: str) -> Any:
-        return np.array([getattr(block, column) is not None for block in self.blocks])
+                counted[rows] = False
+        return msgspec.structs.replace(answers, score=np.where(unscored, np.nan, answers.score)).only(kept)
 
     def _bad_row(self, source: _Source, number: int, reason: str, column: RawColumn) -> ScoreError:
         where, value = f"{source.name}, row {number}", ""
         if source.part is not None and source.part.kind is not FileKind.PARQUET and self.options.where is None:
-            line = next(islice(file_lines(source.part), number - 1, None), None)
-            if line is not None:
-                where = line.where
-                cell = line.row.get(column.top)
+            for line in islice(file_lines(source.part), number - 1, number):
+                where, cell = line.where, line.row.get(column.top)
                 value = f" is {str(cell)[:60]!r}" if reason == BAD_SCORE else " is empty"
         advice = "Write a number up to 1e100, true or false, or leave it empty" if reason == BAD_SCORE else "Fill it in"
-        return ScoreError(
-            f"{where}: {reason}: {column.name}{value}. {advice}; ",
-            OptionValue("on_bad", "skip"),
-            " leaves such rows out.",
-        )
+        skip = OptionValue("on_bad", "skip")
+        return ScoreError(f"{where}: {reason}: {column.name}{value}. {advice}; ", skip, " leaves such rows out.")
 
     def _tell_files_apart(self, answers: _Answers) -> _Answers:
         """Give one model in two files two names, where the files share prompts: v1/scores.csv and v2/scores.csv."""
@@ -600,10 +545,8 @@ class _Reading:
         doubtful = (in_files > 1)[answers.codes["model"]] & (answers.prompt != 0)
         if not doubtful.any():
             return answers
-        keys = np.stack([answers.codes["model"], answers.codes["metric"], answers.prompt.view(np.int64), item], axis=1)[
-            doubtful
-        ]
-        keys = np.unique(keys, axis=0)
+        columns = (answers.codes["model"], answers.codes["metric"], answers.prompt.view(np.int64), item)
+        keys = np.unique(np.stack([column[doubtful] for column in columns], axis=1), axis=0)
         if not (keys[1:, :3] == keys[:-1, :3]).all(axis=1).any():
             return answers
         names = _short_names(parts)
@@ -616,7 +559,7 @@ class _Reading:
 
     @property
     def _items(self) -> Any:
-        """What was given, in which the rows of each block are: its place."""
+        """The place of each block's source among what was given."""
         return np.array([block.source.item for block in self.blocks])
 
     def _tables(self, answers: _Answers, metrics: Sequence[str]) -> list[ScoreTable]:
@@ -631,8 +574,7 @@ class _Reading:
             least = np.full(len(hashes), len(labels), dtype=np.int32)
             np.minimum.at(least, code, np.where(codes == MISSING, len(labels), codes))
             columns[name] = Codes(np.where(least == len(labels), MISSING, least).astype(np.int32), labels)
-        known = answers.prompt != 0
-        answers = msgspec.structs.replace(answers, prompt=np.where(known, code, -1))
+        answers = msgspec.structs.replace(answers, prompt=np.where(answers.prompt != 0, code, -1))
         files: dict[int, list[str]] = {item: [] for item in sorted({source.item for source in self.sources})}
         n_models = len(answers.labels["model"])
         for both in _there(self._items[answers.block] * n_models + answers.codes["model"]).tolist():
@@ -666,6 +608,7 @@ class _Reading:
             at = place[own.prompt] if len(known) else np.arange(len(own.score))
             kept[answers.labels["model"][code]] = _means(at, own.score)
         direction, lower = self._direction(metric, answers)
+        whole = bool((scored == np.floor(scored)).all() and (not len(scored) or np.ptp(scored) < FEW_VALUES))
         return ScoreTable(
             metric=metric,
             models=kept,
@@ -678,8 +621,7 @@ class _Reading:
             sources=sources,
             skipped=dict(self.skipped),
             has_repeats=any(source.find(REPEAT_COLUMNS) is not None for source in self.sources),
-            few_values=direction_of_name(metric) is None
-            and bool((scored == np.floor(scored)).all() and (not len(scored) or np.ptp(scored) < FEW_VALUES)),
+            few_values=whole and direction_of_name(metric) is None,
             log=log,
             beside=tuple(self.beside),
         )
@@ -698,13 +640,11 @@ class _Reading:
         scales = [(0.0, 1.0)] if _are_shares(scored) else [(0.0, 100.0)] if PERCENT.search(metric) else []
         if SCALE in self.columns:
             labels = answers.labels[f"of {SCALE}"]
-            stated = [
-                SCALE_ENDS.fullmatch(labels[code]) for code in np.unique(answers.codes[f"of {SCALE}"]) if code >= 0
-            ]
+            codes = np.unique(answers.codes[f"of {SCALE}"])
+            stated = [SCALE_ENDS.fullmatch(labels[code]) for code in codes if code >= 0]
             scales = [(float(one[1]), float(one[2])) for one in stated if one and len(stated) == 1] or scales
-        return next(
-            (ends for ends in scales if len(scored) and ends[0] <= scored.min() <= scored.max() <= ends[1]), None
-        )
+        inside = (ends for ends in scales if len(scored) and ends[0] <= scored.min() <= scored.max() <= ends[1])
+        return next(inside, None)
 
     def _direction(self, metric: str, answers: _Answers) -> tuple[DirectionFrom, bool]:
         """Whether less is better, and what says so: the option, the log, the metric's name, or nothing."""
@@ -735,14 +675,12 @@ class _Answers(msgspec.Struct, frozen=True, eq=False):
     starts: Any
 
     def only(self, kept: Any) -> _Answers:
-        """Some of the answers."""
         if kept.all():
             return self
         arrays = {name: getattr(self, name)[kept] for name in ("row", "block", "prompt", "score", "down")}
         return msgspec.structs.replace(self, **arrays, codes={name: codes[kept] for name, codes in self.codes.items()})
 
     def of_metric(self, metric: str) -> _Answers:
-        """The answers with a score by one metric."""
         return self.only(self.codes["metric"] == self.labels["metric"].index(metric))
 
     def numbers(self, rows: Any) -> Any:
@@ -751,12 +689,10 @@ class _Answers(msgspec.Struct, frozen=True, eq=False):
 
 
 def _are_shares(scored: Any) -> bool:
-    """Whether every score is 0 or 1."""
     return bool(np.all((scored == 0.0) | (scored == 1.0)))
 
 
 def _there(codes: Any) -> Any:
-    """The codes that there are, in order."""
     return np.flatnonzero(np.bincount(codes, minlength=1))
 
 
@@ -799,21 +735,12 @@ LARGEST = 1e100
 BAD = "CAST('inf' AS DOUBLE)"
 """What stands for a cell that is no score."""
 WHOLE_NUMBER = re.compile("^(-?[0-9]+)[.]0+$")
-
-
-def _text_sql(column: RawColumn, layout: Layout) -> str:
-    cell, cells = cell_sql(column, layout), cells_of(column, layout)
-    return f"({cell} ->> '$')" if cells == "json" else f"CAST({cell} AS VARCHAR)"
-
-
-def _whole(text: str) -> str:
-    """A whole number that is written with zeros behind its point, without them; any other text as it is."""
-    return WHOLE_NUMBER.sub(r"\1", text)
+"""A whole number that is written with zeros behind its point: it is read without them."""
 
 
 def _id_sql(column: RawColumn, layout: Layout) -> str:
     """An id as text, without blanks around it: 1, 1.0 and "1" are the same. Few texts need more than a look."""
-    text = _text_sql(column, layout)
+    text = text_sql(column, layout)
     whole = f"regexp_replace(trim({text}), {literal(WHOLE_NUMBER.pattern)}, '\\1')"
     odd = f"{text} < '!' OR ends_with({text}, ' ') OR (ends_with({text}, '0') AND contains({text}, '.'))"
     return f"CASE WHEN {odd} THEN nullif({whole}, '') ELSE {text} END"
@@ -828,7 +755,7 @@ def _score_sql(column: RawColumn, layout: Layout) -> str:
     if cells == "typed" and column.holds in ("number", "flag"):
         number = f"CAST({cell} AS DOUBLE)"
         return f"CASE WHEN isnan({number}) THEN NULL WHEN abs({number}) > {LARGEST:g} THEN {BAD} ELSE {number} END"
-    text = _text_sql(column, layout)
+    text = text_sql(column, layout)
     number = f"TRY_CAST({text} AS DOUBLE)"
     words = {**dict.fromkeys(YES, 1.0), **dict.fromkeys(NO, 0.0), **dict.fromkeys(NOTHING, np.nan)}
     meant = f"map({list(words)}, {[f'{value}' for value in words.values()]}::DOUBLE[])[lower(trim({text}))]"

@@ -20,14 +20,11 @@ CLUSTER_COLUMNS = (
 )
 """Columns that may say which prompts depend on each other."""
 
-
 DirectionFrom = Literal["option", "log", "name", "default"]
-LOWER_WORDS = frozenset(
-    (
-        *("seconds", "second", "secs", "sec", "s", "milliseconds", "millis", "ms", "minutes", "time", "latency"),
-        *("duration", "elapsed", "runtime", "cost", "costs", "price", "prices", "usd", "tokens", "errors"),
-    )
-)
+LOWER_WORDS = {
+    *("seconds", "second", "secs", "sec", "s", "milliseconds", "millis", "ms", "minutes", "time", "latency"),
+    *("duration", "elapsed", "runtime", "cost", "costs", "price", "prices", "usd", "tokens", "errors"),
+}
 """Words in the name of a metric of which less is usually better."""
 
 
@@ -162,7 +159,6 @@ class ScoreTable(msgspec.Struct, frozen=True, eq=False):
         return None
 
     def only(self, *models: str) -> ScoreTable:
-        """The scores of some models."""
         return msgspec.structs.replace(self, models={name: self[name] for name in models})
 
 

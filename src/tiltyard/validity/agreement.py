@@ -48,7 +48,6 @@ class Estimate(msgspec.Struct, frozen=True):
 NO_ESTIMATE = Estimate(None, None, None, 0)
 """What nothing was counted for."""
 
-
 LEVEL = 0.95
 """The confidence level of all of these."""
 

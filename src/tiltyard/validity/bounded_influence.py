@@ -55,16 +55,10 @@ def bounded_weights(
     n_models: int,
     rounds: int,
 ) -> Floats:
-    """The weight of every vote, above 0 and at most 1.
+    """The weight of every vote, above 0 and at most 1; `groupings` come with the narrowest first.
 
-    Parameters:
-        model_a: The model on side A of each vote, as a number.
-        model_b: The model on side B.
-        score_a: 1 where A won, 0 where B did, ½ for a tie.
-        groupings: The narrowest first.
-        bounded: Which votes are in a group at all. The others weigh 1 and only help to say what is expected.
-        n_models: How many models there are.
-        rounds: How often expectations and weights are computed anew; it ends earlier when little changes.
+    Votes that are not `bounded` are in no group: they weigh 1, and only help to say what is expected. The rounds end
+    earlier when little changes.
     """
     pair = model_a * n_models + model_b
     a, b, score = model_a[bounded], model_b[bounded], score_a[bounded]
@@ -124,14 +118,12 @@ class _Cells(msgspec.Struct, frozen=True, eq=False):
         won = surprise >= 0.0
         side_a, side_b = self.of_a + ~won, self.of_b + won
         pull, spread = weight * np.abs(surprise), weight * variance
-        pulls, spreads = (self._summed(side_a, side_b, values) for values in (pull, spread))
-        excess, other = pulls, _swapped(pulls)
-        allowed = _allowed(excess, other, spreads, _swapped(spreads), self.cap)
+        pulls, spreads = (
+            np.asarray(np.bincount(side_a, values, self.size) + np.bincount(side_b, values, self.size), dtype=float)
+            for values in (pull, spread)
+        )
+        allowed = _allowed(pulls, _swapped(pulls), spreads, _swapped(spreads), self.cap)
         return np.minimum(allowed[side_a], allowed[side_b])
-
-    def _summed(self, side_a: Ints, side_b: Ints, values: Floats) -> Floats:
-        for_a, for_b = (np.bincount(side, values, self.size) for side in (side_a, side_b))
-        return np.asarray(for_a + for_b, dtype=np.float64)
 
 
 def _swapped(values: Floats) -> Floats:
@@ -205,14 +197,6 @@ def recent_shifts(
     What is compared is how much better than expected the model did, so that other opponents make no difference. The
     votes of one cluster (a voter) are not independent: the error is that of cluster sums, or of independent votes if
     that is larger.
-
-    Parameters:
-        model_a: The model on side A of each vote, as a number.
-        model_b: The model on side B.
-        score_a: 1 where A won, 0 where B did, ½ for a tie.
-        cluster: Who cast each vote, as a number.
-        recent: Which votes are recent.
-        n_models: How many models there are.
     """
     strength = expected_strengths(model_a * n_models + model_b, score_a, np.ones(len(model_a)), np.zeros(n_models))
     expected = _logistic(strength[model_a] - strength[model_b])

@@ -21,12 +21,10 @@ class Known(NamedTuple):
 
     @property
     def low(self) -> float:
-        """The lower end of its band."""
         return self.rating - BAND * self.deviation
 
     @property
     def high(self) -> float:
-        """The upper end of its band."""
         return self.rating + BAND * self.deviation
 
 
@@ -75,11 +73,17 @@ def top_churn(looks: Sequence[Mapping[str, Known]], top: int) -> Churn:
         looks: What was known of each model at several times, oldest first.
         top: How many models the top has.
     """
-    swaps = [
-        swap
-        for number, (before, after) in enumerate(pairwise(looks), start=1)
-        for swap in _swaps(number, before, after, top)
-    ]
+    swaps = []
+    for number, (before, after) in enumerate(pairwise(looks), start=1):
+        was, now = top_order(before, top), top_order(after, top)
+        looked_at = [model for model in dict.fromkeys([*was, *now]) if model in before and model in after]
+        for i, j in combinations(looked_at, 2):
+            if not ((i in was or j in was) and (i in now or j in now)):
+                continue
+            ahead, behind = (i, j) if before[i].low >= before[j].low else (j, i)
+            if after[behind].low > after[ahead].low:
+                overlapped = before[ahead].low <= before[behind].high
+                swaps.append(Swap(number, rose=behind, fell=ahead, within_bands=overlapped))
     first = top_order(looks[0], top) if looks else []
     last = top_order(looks[-1], top) if looks else []
     return Churn(
@@ -90,20 +94,6 @@ def top_churn(looks: Sequence[Mapping[str, Known]], top: int) -> Churn:
         tuple(model for model in first if model not in last),
         sum(not swap.within_bands for swap in swaps),
     )
-
-
-def _swaps(number: int, before: Mapping[str, Known], after: Mapping[str, Known], top: int) -> list[Swap]:
-    was, now = top_order(before, top), top_order(after, top)
-    looked_at = [model for model in dict.fromkeys([*was, *now]) if model in before and model in after]
-    result = []
-    for i, j in combinations(looked_at, 2):
-        if not ((i in was or j in was) and (i in now or j in now)):
-            continue
-        ahead, behind = (i, j) if before[i].low >= before[j].low else (j, i)
-        if after[behind].low > after[ahead].low:
-            overlapped = before[ahead].low <= before[behind].high
-            result.append(Swap(number, rose=behind, fell=ahead, within_bands=overlapped))
-    return result
 
 
 class ConfidenceStability(msgspec.Struct, frozen=True):

@@ -36,13 +36,11 @@ def prompts_needed(floor_prompts: int, active_prompts: int) -> int:
     return max(1, min(floor_prompts, active_prompts))
 
 
-def pair_met(decisive: int, prompts: int, *, floor_votes: int, floor_prompts: int) -> bool:
-    """Whether a pair has the decisive votes, and the distinct prompts under them, that neighbours need."""
-    return decisive >= floor_votes and prompts >= floor_prompts
-
-
 def pair_completeness(decisive: int, prompts: int, *, floor_votes: int, floor_prompts: int) -> float:
-    """How near a pair is to that floor, 0 to 1: the lesser of its votes and its prompts over what they should be."""
+    """How near a pair is to what neighbours need, 0 to 1; 1 is enough.
+
+    It is the lesser of its decisive votes and the distinct prompts under them, each over what it should be.
+    """
     return min(1.0, decisive / floor_votes, prompts / floor_prompts)
 
 
@@ -76,11 +74,7 @@ def deficits(counts: Ints, target: float) -> Floats:
 
 
 PROMPTS_FOR_SPREAD = 3
-
-
 PROMPTS_FOR_CONSISTENCY = 5
-
-
 VOTES_PER_PROMPT = 2
 """A prompt is looked at from this many votes on."""
 

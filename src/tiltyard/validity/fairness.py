@@ -69,7 +69,6 @@ class ExposureFairness(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def looked_at(self) -> int:
-        """How many models have a target."""
         return int((self.targets > 0.0).sum())
 
     @property
@@ -129,7 +128,6 @@ class SideBalance(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def fair(self) -> bool:
-        """Whether all sides are within what chance allows."""
         return abs(self.sigmas) <= THREE_SIGMA and not self.off_balance
 
 

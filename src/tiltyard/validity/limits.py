@@ -1,8 +1,7 @@
-"""How much one visitor may do, and who that visitor is: rolling limits, and addresses behind trusted proxies."""
+"""Who a visitor is: networks that limits count by, and addresses behind trusted proxies."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
@@ -29,27 +28,6 @@ HOPS_MOST = 32
 """No honest request passed more proxies than this."""
 
 
-class RateDecision(msgspec.Struct, frozen=True):
-    """Whether one more is allowed now, how many are left after it, and from when on one is allowed (now if so)."""
-
-    allowed: bool
-    left: int
-    again_at: int
-
-
-def rate_limit(times: Sequence[int], now: int, *, limit: int, window: int) -> RateDecision:
-    """The decision on one more act at `now`, given the times of earlier allowed acts in order; one unit for all.
-
-    Over every window of that length at most `limit` acts are allowed; an act leaves the window when it is `window` old.
-    """
-    recent = len(times) - bisect_right(times, now - window)
-    if recent < limit:
-        return RateDecision(allowed=True, left=limit - recent - 1, again_at=now)
-    if limit < 1:
-        return RateDecision(allowed=False, left=0, again_at=now + window)
-    return RateDecision(allowed=False, left=0, again_at=times[len(times) - limit] + window)
-
-
 def trusted_networks(names: Sequence[str]) -> tuple[IPv4Network | IPv6Network, ...]:
     """Networks such as `10.0.0.0/8`, or single addresses, of the proxies whose word on addresses is taken."""
     try:
@@ -71,7 +49,7 @@ def client_address(peer: str, forwarded_for: Sequence[str], trusted: Sequence[IP
         return peer
     entries = [entry for value in forwarded_for for entry in value.split(",")]
     for entry in reversed(entries[-HOPS_MOST:]):
-        if not _within(here, trusted):
+        if not any(here.version == network.version and here in network for network in trusted):
             break
         further = _read(entry)
         if further is None:
@@ -94,7 +72,8 @@ def networks_of(address: str) -> tuple[str, ...]:
     read = _read(address)
     if read is None:
         return (address,)
-    narrowest, *wider = (_network(read, bits) for bits in WIDTHS[read.version])
+    ends = ((bits, read.max_prefixlen - bits) for bits in WIDTHS[read.version])
+    narrowest, *wider = (str(ip_network((int(read) >> rest << rest, bits))) for bits, rest in ends)
     return (narrowest.removesuffix("/32") if read.version == 4 else narrowest, *wider)
 
 
@@ -113,7 +92,6 @@ class SharedBlock(msgspec.Struct, frozen=True):
 
     @property
     def question(self) -> str:
-        """What an operator should ask themselves."""
         return (
             f"{self.votes} of the latest {self.of} votes came from one address block, by {self.visitors} visitors. "
             "Proxy or office? If a proxy hides the visitors' addresses, name it as a trusted proxy. If they are an "
@@ -132,15 +110,6 @@ def shared_block(votes: Sequence[tuple[str, str]]) -> SharedBlock | None:
     block, most = counts.most_common(1)[0]
     visitors = len({visitor for name, visitor in votes if name == block})
     return SharedBlock(most, len(votes), visitors) if 2 * most > len(votes) and visitors >= SHARED_VISITORS else None
-
-
-def _network(address: Address, bits: int) -> str:
-    """The network of this many leading bits around an address."""
-    return str(ip_network((int(address) >> (address.max_prefixlen - bits) << (address.max_prefixlen - bits), bits)))
-
-
-def _within(address: Address, networks: Sequence[IPv4Network | IPv6Network]) -> bool:
-    return any(address.version == network.version and address in network for network in networks)
 
 
 def _read(entry: str) -> Address | None:

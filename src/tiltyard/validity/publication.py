@@ -118,12 +118,10 @@ class Publication(msgspec.Struct, frozen=True):
 
     @property
     def deciding(self) -> tuple[Rule, ...]:
-        """The policy's rules."""
         return tuple(rule for rule in self.rules if not rule.ours)
 
     @property
     def beside(self) -> tuple[Rule, ...]:
-        """Our rules: also worth knowing."""
         return tuple(rule for rule in self.rules if rule.ours)
 
 

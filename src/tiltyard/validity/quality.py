@@ -34,7 +34,6 @@ class QualityVotes(msgspec.Struct, frozen=True, eq=False):
     recent: Bools
 
     def take(self, rows: Bools) -> QualityVotes:
-        """The votes of some rows."""
         return QualityVotes(
             self.model_a[rows], self.model_b[rows], self.prompt[rows], self.both_bad[rows], self.recent[rows]
         )
@@ -78,8 +77,12 @@ def rising_both_bad(
     result: list[QualityFlag] = []
     left, candidates = votes, list(models)
     while candidates:
-        looked_at = [_look(left, model, least_votes) for model in candidates]
-        tested = [flag for flag in looked_at if flag is not None]
+        tested = []
+        for model in candidates:
+            own = left.take((left.model_a == model) | (left.model_b == model))
+            if min(recent := int(own.recent.sum()), len(own.recent) - recent) >= least_votes:
+                chance = _chance_of_rise(own, int((own.both_bad & own.recent).sum()))
+                tested.append(_flag(own, model, chance, "rise"))
         if not tested:
             break
         clearest = min(tested, key=lambda flag: (flag.p_value, flag.model))
@@ -120,45 +123,25 @@ def high_both_bad(
         chance, _, model, own = min(tested, key=lambda one: one[:3])
         if chance * len(candidates) > alpha:
             break
-        result.append(_level_flag(own, model, chance))
+        result.append(_flag(own, model, chance, "level"))
         left = left.take((left.model_a != model) & (left.model_b != model))
         candidates.remove(model)
     return result
 
 
-def _level_flag(own: QualityVotes, model: int, chance: float) -> QualityFlag:
-    recent = int(own.recent.sum())
-    before = len(own.recent) - recent
-    bad = int((own.both_bad & own.recent).sum())
-    prompts, _, lately, _, bad_lately = _by_prompt(own)
-    order = np.argsort(-bad_lately, kind="stable")[:WORST_PROMPTS]
+def _flag(own: QualityVotes, model: int, chance: float, trigger: Literal["rise", "level"]) -> QualityFlag:
+    """The worst prompts have most recent both-bad votes, of a rise: beyond what the prompt's own total explains."""
+    recent, bad_recent = int(own.recent.sum()), int((own.both_bad & own.recent).sum())
+    before, bad_before = len(own.recent) - recent, int(own.both_bad.sum()) - bad_recent
+    prompts, count, lately, bad, bad_lately = _by_prompt(own)
+    excess = bad_lately - bad * lately / count if trigger == "rise" else bad_lately
     worst = tuple(
-        WorstPrompt(int(prompts[i]), float(bad_lately[i]), int(bad_lately[i]), int(lately[i]))
-        for i in order
-        if bad_lately[i]
+        WorstPrompt(int(prompts[i]), float(excess[i]), int(bad_lately[i]), int(lately[i]))
+        for i in np.argsort(-excess, kind="stable")[:WORST_PROMPTS]
+        if excess[i] > 0
     )
-    rate_before = (int(own.both_bad.sum()) - bad) / before if before else None
-    return QualityFlag(model, rate_before, bad / recent, before, recent, chance, worst, "level")
-
-
-def _look(votes: QualityVotes, model: int, least_votes: int) -> QualityFlag | None:
-    """One model's rates and the chance of its rise; None where it has too few votes."""
-    own = votes.take((votes.model_a == model) | (votes.model_b == model))
-    recent = int(own.recent.sum())
-    before = len(own.recent) - recent
-    if min(recent, before) < least_votes:
-        return None
-    bad_recent = int((own.both_bad & own.recent).sum())
-    bad_before = int(own.both_bad.sum()) - bad_recent
-    return QualityFlag(
-        model,
-        bad_before / before,
-        bad_recent / recent,
-        before,
-        recent,
-        _chance_of_rise(own, bad_recent),
-        _worst_prompts(own),
-    )
+    rate_before = bad_before / before if before else None
+    return QualityFlag(model, rate_before, bad_recent / recent, before, recent, chance, worst, trigger)
 
 
 def _by_prompt(own: QualityVotes) -> tuple[Ints, Ints, Ints, Ints, Ints]:
@@ -206,15 +189,3 @@ def _normal_tail(count: Ints, recent: Ints, bad: Ints, bad_recent: int) -> float
     spread = np.maximum(count - 1, 1)
     variance = (bad * recent / count * (count - recent) / count * (count - bad) / spread).sum()
     return float(ndtr(-(bad_recent - 0.5 - mean) / math.sqrt(variance))) if variance > 0.0 else 1.0
-
-
-def _worst_prompts(own: QualityVotes) -> tuple[WorstPrompt, ...]:
-    """The prompts that add most to the rise: recent both-bad votes beyond what the prompt's own total explains."""
-    prompts, count, recent, bad, bad_recent = _by_prompt(own)
-    excess = bad_recent - bad * recent / count
-    order = np.argsort(-excess, kind="stable")[:WORST_PROMPTS]
-    return tuple(
-        WorstPrompt(int(prompts[i]), float(excess[i]), int(bad_recent[i]), int(recent[i]))
-        for i in order
-        if excess[i] > 0.0
-    )

@@ -40,14 +40,10 @@ from tiltyard.types import Floats, Ints
 
 Codes = NDArray[np.int8]
 
-
 CLEAR_FAVOURITE = 0.6
 """A vote is an upset when the loser was expected to win at least this often: between near equals there is none."""
 
-
 FAVOUR_VOTES = 10
-
-
 FAVOUR_ALPHA = 0.001
 """Favour of one model is flagged from this many votes on it, at this chance over all the models a session met."""
 

@@ -161,4 +161,4 @@ def _stamps(source: str) -> list[tuple[str, int, int]]:
     """Size and time of every file behind a source."""
     if source == "-":
         return []
-    return [(str(part.path), part.path.stat().st_size, part.path.stat().st_mtime_ns) for part in find_parts([source])]
+    return [(str(part.path), part.path.stat().st_size, part.path.stat().st_mtime_ns) for part in find_parts(source)]

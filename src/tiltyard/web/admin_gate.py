@@ -14,12 +14,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from tiltyard.arena.integrity import limit_key
 from tiltyard.arena.service import clock
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.visitors import Quota, QuotaCounter, end_session, is_ended
 from tiltyard.arena.units import SECOND
 from tiltyard.arena.voting import TooMany
+from tiltyard.validity.limits import limit_key
 from tiltyard.web.settings import SiteSettings
 from tiltyard.web.visitors import derived_key
 

@@ -129,7 +129,7 @@ async def cast_vote(request: Request) -> Response:
         request.path_params["matchup_id"],
         visitor.voter,
         ballot.choice,
-        site.visitors.quotas(visitor, "vote"),
+        quotas=site.visitors.quotas(visitor, "vote"),
         reveal=ballot.reveal,
         block=site.visitors.block(visitor),
         unrendered=ballot.unrendered,
@@ -146,7 +146,7 @@ async def reveal_names(request: Request) -> Response:
 async def skip_matchup(request: Request) -> Response:
     """Skip a pair without a vote; it cannot be voted on afterwards. Again: nothing changes. No body."""
     site, matchup_id, visitor = await _asked(request)
-    await site.engine.run(SkipMatchup(matchup_id, visitor.voter, site.visitors.quotas(visitor, "skip")))
+    await site.engine.run(SkipMatchup(matchup_id, visitor.voter, quotas=site.visitors.quotas(visitor, "skip")))
     return _json(StateBody(matchup_id=matchup_id, status=MatchupStatus.SKIPPED))
 
 
@@ -156,7 +156,7 @@ async def undo_vote(request: Request) -> Response:
     The pair stays closed, and its names unknown. No body.
     """
     site, matchup_id, visitor = await _asked(request)
-    await site.engine.run(UndoVote(matchup_id, visitor.voter, site.visitors.quotas(visitor, "undo")))
+    await site.engine.run(UndoVote(matchup_id, visitor.voter, quotas=site.visitors.quotas(visitor, "undo")))
     return _json(StateBody(matchup_id=matchup_id, status=MatchupStatus.UNDONE))
 
 

@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse
 
 from tiltyard.arena.following.observatory import Observatory
 from tiltyard.arena.following.snapshots import Snapshot
-from tiltyard.arena.vote_effect import FirstEffects
+from tiltyard.arena.ratings import FirstEffects
 from tiltyard.errors import ArenaError
 from tiltyard.web.engine import Engine
 from tiltyard.web.failures import Refusals

@@ -163,7 +163,7 @@ class Visitors:
             return visitor
         visitor = Visitor(request.state.address, "")
         brought = hashed(secret) if secret else ""
-        voter = await self._engine.run(EnterVoter(name, self.quotas(visitor, "session"), invitation=brought))
+        voter = await self._engine.run(EnterVoter(name, brought, quotas=self.quotas(visitor, "session")))
         self._remember(name, voter)
         request.state.sets_cookie |= not request.state.cookie
         request.state.cookie = cookie
@@ -185,7 +185,7 @@ class Visitors:
         quotas, block = self.quotas(visitor, "matchup"), self.block(visitor)
         most = self._policy().limits.open_matchups if self._settings.rate_limit else 0
         most = most if self._settings.review is None else 1
-        return await self._engine.run(ServeMatchup(visitor.voter, quotas, block=block, open_at_most=most))
+        return await self._engine.run(ServeMatchup(visitor.voter, most, quotas=quotas, block=block))
 
     async def forget(self, request: Request) -> None:
         """Delete what leads from a cookie to its votes, and the cookie."""

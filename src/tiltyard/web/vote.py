@@ -24,13 +24,13 @@ from tiltyard.arena.commands import (
 )
 from tiltyard.arena.events import Choice
 from tiltyard.arena.following.snapshots import Snapshot
+from tiltyard.arena.ratings import Effect, PairVotes, effect_of, pair_votes
 from tiltyard.arena.reasons import CHANGES_PER_VOTE, BallotRules, checked_comment, checked_tags
 from tiltyard.arena.state import VoteStanding
 from tiltyard.arena.store.desk import Answered, add_report, own_explanation
 from tiltyard.arena.store.matchups import ShownMatchup, final_votes, has_voted, open_matchup, shown_matchup
 from tiltyard.arena.store.visitors import DAY_SECONDS, Quota
 from tiltyard.arena.units import SECOND
-from tiltyard.arena.vote_effect import Effect, PairVotes, effect_of, pair_votes
 from tiltyard.arena.voting import Gone, MatchupStatus, NotInvited, NotYours, shows_names
 from tiltyard.bank import AnswerKind
 from tiltyard.bank.responses import read_steps
@@ -144,7 +144,7 @@ async def cast_vote(request: Request) -> Response:
     choice, unrendered = chosen(form)
     quotas, block = site.visitors.quotas(visitor, "vote"), site.visitors.block(visitor)
     voter = visitor.voter
-    vote = SubmitVote(matchup_id, voter, choice, quotas, reveal=False, block=block, unrendered=unrendered)
+    vote = SubmitVote(matchup_id, voter, choice, quotas=quotas, reveal=False, block=block, unrendered=unrendered)
     await site.engine.run(vote)
     return redirect(f"/votes/{matchup_id}")
 
@@ -170,7 +170,7 @@ async def skip_pair(request: Request) -> Response:
     """Skip a pair; redirects to another."""
     site = site_of(request)
     matchup_id, visitor, _ = await asked(request)
-    await site.engine.run(SkipMatchup(matchup_id, visitor.voter, site.visitors.quotas(visitor, "skip")))
+    await site.engine.run(SkipMatchup(matchup_id, visitor.voter, quotas=site.visitors.quotas(visitor, "skip")))
     return redirect("/")
 
 
@@ -178,7 +178,7 @@ async def undo_vote(request: Request) -> Response:
     """Undo a recent vote whose names were held back."""
     site = site_of(request)
     matchup_id, visitor, _ = await asked(request)
-    await site.engine.run(UndoVote(matchup_id, visitor.voter, site.visitors.quotas(visitor, "undo")))
+    await site.engine.run(UndoVote(matchup_id, visitor.voter, quotas=site.visitors.quotas(visitor, "undo")))
     return redirect(f"/votes/{matchup_id}")
 
 
@@ -194,7 +194,7 @@ async def explain_vote(request: Request) -> Response:
     checked_tags(tags, rules)  # what is refused anyway does not count
     checked_comment(form.get("comment", ""), rules)
     changes = Quota(f"reasons:{visitor.voter}:{matchup_id[:200]}", CHANGES_PER_VOTE, DAY_SECONDS)
-    await site.engine.run(ExplainVote(matchup_id, visitor.voter, tags, form.get("comment", ""), (changes,)))
+    await site.engine.run(ExplainVote(matchup_id, visitor.voter, tags, form.get("comment", ""), quotas=(changes,)))
     return redirect(f"/votes/{matchup_id}?explained=1#reasons")
 
 
@@ -204,7 +204,7 @@ async def report_answer(request: Request) -> Response:
     matchup_id, visitor, form = await asked(request)
     if (side := _SIDES.get(form.get("side", ""))) is None:
         raise Failure(400, "bad_request", "a report is about answer A or B. Use the page's buttons.")
-    await site.engine.run(ReportAnswer(matchup_id, visitor.voter, site.visitors.quotas(visitor, "report")))
+    await site.engine.run(ReportAnswer(matchup_id, visitor.voter, quotas=site.visitors.quotas(visitor, "report")))
     at, reason = site.engine.arena.now(), form.get("reason", "")
     await asyncio.to_thread(add_report, site.engine.arena.store, matchup_id, side, reason, at)
     return site.page("vote_reported.html", {"matchup_id": matchup_id}, here="vote")

@@ -13,7 +13,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
-from types import TracebackType
 from typing import Self, TypeVar
 
 import msgspec
@@ -21,21 +20,10 @@ from msgspec.structs import replace
 
 from tiltyard.arena.board import raw_ratings
 from tiltyard.arena.events import Erased
-from tiltyard.arena.following.evidence import findings_of
 from tiltyard.arena.following.parts import KeptParts, PartBoard, VotePart, counts_by
 from tiltyard.arena.following.recent_events import RecentEvents
-from tiltyard.arena.following.replay import movements, replay
-from tiltyard.arena.following.snapshots import (
-    WEEK_DAYS,
-    Snapshot,
-    Study,
-    rated,
-    snapshot_of,
-    swaps_of,
-    times_of,
-    weekly_of,
-    with_swaps,
-)
+from tiltyard.arena.following.replay import findings_of, movements, rated, replay
+from tiltyard.arena.following.snapshots import WEEK_DAYS, Snapshot, Study, snapshot_of, swaps_of, weekly_of, with_swaps
 from tiltyard.arena.ratings import Ratings, ratings_of
 from tiltyard.arena.service import clock
 from tiltyard.arena.state import ArenaState
@@ -132,11 +120,11 @@ class Observatory:
         """What went wrong in each of the two threads."""
 
     def start(self) -> None:
-        """Publish a first snapshot, then follow in the background."""
         self.refresh()
+        works = (("follow", self._follow_once, self._forget), ("run_slow_studies", self._run_slow_studies, None))
         self._threads = tuple(
-            threading.Thread(target=work, name=f"tiltyard-{work.__name__.strip('_')}", daemon=True)
-            for work in (self._follow, self._run_slow_studies)
+            threading.Thread(target=self._repeat, args=(once, failures, recover), name=f"tiltyard-{name}", daemon=True)
+            for (name, once, recover), failures in zip(works, self.failures, strict=True)
         )
         for thread in self._threads:
             thread.start()
@@ -151,10 +139,7 @@ class Observatory:
             self._listener(snapshot.study.ratings, snapshot.study.seq)
 
     def close(self) -> None:
-        """Stop following and close the database.
-
-        A slow study does not use it, so closing does not wait long for one.
-        """
+        """Stop following and close the database. A slow study does not use it, so it is not waited for long."""
         self._ended.set()
         for thread, seconds in zip(self._threads, (None, STUDY_END_SECONDS), strict=False):
             thread.join(seconds)
@@ -165,14 +150,11 @@ class Observatory:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
     def snapshot(self) -> Snapshot:
-        """The latest snapshot."""
         if self._snapshot is None:
             raise StoreError("the site has not read its arena yet. Try again in a moment.")
         return self._snapshot
@@ -198,14 +180,18 @@ class Observatory:
             if self._kept_at != state.seq:
                 self._kept_at = state.seq
                 self._kept.clear()
-            return self._keep(key, lambda: what(state, votes))
+            if key and key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]  # type: ignore[return-value]
+            result = what(state, votes)
+            if key:
+                self._kept[key] = result
+                while len(self._kept) > KEPT_VALUES:
+                    self._kept.popitem(last=False)
+            return result
 
     def part(self, part: VotePart) -> PartBoard | None:
-        """The board of a part of the votes; None if no vote can be in it.
-
-        Once asked for, it is recomputed after every study for a while; until then the previous one is returned. Only
-        the latest few are kept.
-        """
+        """The board of a part of the votes, which may be that of the last study; None if no vote can be in it."""
         return self._parts.get(self.snapshot, part)
 
     def _answer_styles(self) -> dict[tuple[int, int], tuple[int, ...]]:
@@ -237,51 +223,35 @@ class Observatory:
             bodies = self._store.texts.get(connection, seqs.values())
         return {key: bodies[seq].text for key, seq in seqs.items()}
 
-    def _keep(self, key: tuple[object, ...], make: Callable[[], R]) -> R:
-        with self._state:
-            if key and key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]  # type: ignore[return-value]
-        made = make()
-        if key:
-            with self._state:
-                self._kept[key] = made
-                while len(self._kept) > KEPT_VALUES:
-                    self._kept.popitem(last=False)
-        return made
-
     @property
     def trouble(self) -> str | None:
-        """The current problem of a thread; None while both work."""
         return next((failures.trouble for failures in self.failures if failures.trouble is not None), None)
-
-    def _follow(self) -> None:
-        self._repeat(self._follow_once, self.failures[0], self._forget)
 
     def _follow_once(self) -> None:
         with self._moving:
             if self._catch_up() or self._snapshot is None:
                 self._publish(self._study())
         self.followed = time.monotonic()
-        self._keep_checkpoint()
-        self._publish_head()
+        assert self._store is not None
+        with self._state:
+            state = self._following()
+            if state.seq - self._checkpoint >= checkpoints.EVERY:  # for the next start
+                with self._store.database.write() as connection:
+                    checkpoints.keep_checkpoint(connection, state)
+                self._checkpoint = state.seq
+        if time.monotonic() - self._headed >= HEAD_SECONDS:  # here, because the first head of a long log takes a while
+            self._headed = time.monotonic()
+            record_hourly(self._store, self._now(), self.snapshot.seq)
 
-    def _run_slow_studies(self) -> None:
-        self._repeat(self._run_slow_studies_once, self.failures[1], lambda: None)
-
-    def _run_slow_studies_once(self) -> None:
-        """The slow computations, in a separate thread: boards of parts that are asked for, and votes-to-swap."""
-        self._parts.follow(self.snapshot, self._ended.is_set)
-        self._look_at_swaps()
-
-    def _repeat(self, once: Callable[[], None], failures: ThreadHealth, recover: Callable[[], None]) -> None:
+    def _repeat(self, once: Callable[[], None], failures: ThreadHealth, recover: Callable[[], None] | None) -> None:
         """Run repeatedly until closed; after a failure with a delay, and with partial results discarded."""
         pause = self._pace.board_seconds
         while not self._ended.wait(pause):
             try:
                 once()
             except BaseException as error:  # the thread must not end, because nothing else does its work
-                recover()
+                if recover is not None:
+                    recover()
                 failures.note(error)
                 pause = failures.pause_seconds(self._pace.board_seconds)
             else:
@@ -356,21 +326,6 @@ class Observatory:
         self._checkpoint = connection.value("SELECT max(seq) FROM checkpoints") or 0
         self._arena, self._votes, self._hash = state, votes, digest
 
-    def _keep_checkpoint(self) -> None:
-        """Keep the state for the next start, after so many events."""
-        with self._state:
-            state = self._following()
-            if state.seq - self._checkpoint >= checkpoints.EVERY and self._store is not None:
-                with self._store.database.write() as connection:
-                    checkpoints.keep_checkpoint(connection, state)
-                self._checkpoint = state.seq
-
-    def _publish_head(self) -> None:
-        """Publish the head of every hour; here, because the first one of a long log takes a while."""
-        if self._store is not None and time.monotonic() - self._headed >= HEAD_SECONDS:
-            self._headed = time.monotonic()
-            record_hourly(self._store, self._now(), self.snapshot.seq)
-
     def _study(self) -> Study:
         """A study; the lock is held only while the state is read, so that pages need not wait for long computations."""
         began = time.monotonic()
@@ -387,7 +342,8 @@ class Observatory:
         offline, trouble = rated(votes, order, policy.intervals, swaps=len(order) <= self._pace.swaps_models)
         if offline is not None and len(order) > self._pace.swaps_models:
             offline = with_swaps(offline, self._swaps)
-        looks = again.looks((at, set(order)) for at in times_of(until, self._now()))
+        days = [until - (WEEK_DAYS - day) * DAY for day in range(WEEK_DAYS)]
+        looks = again.looks((at, set(order)) for at in (*days, self._now() - DAY))
         contested = contested_models(votes, policy.defences, until)
         blocks = blocks_to_swap(votes, order, policy.defences)
         swapped_by = {pair: number for pair, number in zip(pairwise(order), blocks, strict=True) if number is not None}
@@ -413,8 +369,9 @@ class Observatory:
         self._studied = (time.monotonic(), time.monotonic() - began)
         return study
 
-    def _look_at_swaps(self) -> None:
-        """With many models, recompute votes-to-swap from time to time."""
+    def _run_slow_studies(self) -> None:
+        """Boards of parts that are asked for; with many models, from time to time votes-to-swap."""
+        self._parts.follow(self.snapshot, self._ended.is_set)
         study, pace = self.snapshot.study, self._pace
         ended, took = self._swapped
         order = [row.model for row in self.snapshot.board.rows]

@@ -13,14 +13,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.arena.board import OFFICIAL_FROM
-from tiltyard.arena.following.evidence import scores_after
+from tiltyard.arena.following.replay import scores_after
 from tiltyard.arena.following.snapshots import Snapshot
 from tiltyard.arena.offline import OfflineBoard, offline_board, on_scale
 from tiltyard.arena.units import DAY
@@ -29,10 +28,8 @@ from tiltyard.bank.responses import STYLE
 from tiltyard.errors import TiltyardError
 from tiltyard.types import Floats
 
-if TYPE_CHECKING:
-    Styles = Mapping[tuple[int, int], tuple[int, ...]]
-    """The style of current answers in the order of `STYLE`, by model and prompt number."""
-
+Styles = Mapping[tuple[int, int], tuple[int, ...]]
+"""The style of current answers in the order of `STYLE`, by model and prompt number."""
 
 KEPT_PARTS = 32
 """Boards of parts of the votes that are kept, the latest asked for."""
@@ -56,7 +53,6 @@ class VotePart(msgspec.Struct, frozen=True):
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing is left out."""
         return self == WHOLE
 
     @property
@@ -122,11 +118,8 @@ def known_part(snapshot: Snapshot, part: VotePart) -> VotePart | None:
     A day on which voting was still going on, or had not begun, has no board of its own.
     """
     study = snapshot.study
-    for asked, there in (
-        (part.category, study.categories),
-        (part.language, study.languages),
-        (part.kind, study.kinds),
-    ):
+    names = ((part.category, study.categories), (part.language, study.languages), (part.kind, study.kinds))
+    for asked, there in names:
         if asked and asked not in there:
             return None
     if part.day:
@@ -149,7 +142,8 @@ def votes_in(snapshot: Snapshot, part: VotePart) -> VoteTable:
             inside &= np.isin(votes.prompt, [one.number for one in snapshot.prompts if asked in of(one)])
     if part.day:
         inside[cut_at(votes, day_end(part.day) or 0) :] = False
-    return _rows(votes, inside)
+    columns = (field.name for field in fields(votes) if isinstance(getattr(votes, field.name), np.ndarray))
+    return replace(votes, **{name: getattr(votes, name)[inside] for name in columns}, matchup_ids=())
 
 
 def cut_at(votes: VoteTable, at: int) -> int:
@@ -161,13 +155,7 @@ def cut_at(votes: VoteTable, at: int) -> int:
 
 
 def part_board(snapshot: Snapshot, part: VotePart, styles: Callable[[], Styles]) -> PartBoard:
-    """The board of a part that occurs.
-
-    Parameters:
-        snapshot: The arena.
-        part: Which votes.
-        styles: Gives the style of the current answers; called only if it is controlled for.
-    """
+    """The board of a part that occurs; `styles` is called only if the style of the answers is controlled for."""
     votes = votes_in(snapshot, part)
     then = _then(snapshot, part) if part.is_dated else ()
     order = [row.model for row in then] or [row.model for row in snapshot.board.rows]
@@ -176,12 +164,10 @@ def part_board(snapshot: Snapshot, part: VotePart, styles: Callable[[], Styles])
         result = offline_board(votes, order, snapshot.policy.intervals, swaps=False, style=style)
     except TiltyardError as error:
         return PartBoard(part, len(votes), None, then, str(error))
-    whole, slope = snapshot.study.offline, None
+    whole = snapshot.study.offline
     shown = {row.model: row.rating for row in then} or snapshot.board.raw_ratings
-    if whole is not None and not then:
-        slope = whole.slope
-    moved = on_scale(result, shown, slope, widen=bool(then))
-    return PartBoard(part, len(votes), moved, then)
+    slope = None if whole is None or then else whole.slope
+    return PartBoard(part, len(votes), on_scale(result, shown, slope, widen=bool(then)), then)
 
 
 def _then(snapshot: Snapshot, part: VotePart) -> tuple[ThenRow, ...]:
@@ -235,7 +221,6 @@ class KeptParts:
         return len(self._kept)
 
     def clear(self) -> None:
-        """Forget all."""
         with self._lock:
             self._kept.clear()
 
@@ -245,11 +230,10 @@ class KeptParts:
             return None
         with self._lock:
             kept = self._kept.get(part)
-        seq, board = snapshot.study.seq, None if kept is None else kept[2]
-        if kept is None or board is None:
-            board = part_board(snapshot, part, self._styles)
+        if kept is None:
+            seq, board = snapshot.study.seq, part_board(snapshot, part, self._styles)
         else:
-            seq = kept[0]
+            seq, _, board = kept
         with self._lock:
             self._kept[part] = (seq, time.monotonic(), board)
             self._kept.move_to_end(part)
@@ -304,22 +288,20 @@ class History(msgspec.Struct, frozen=True, eq=False):
 
 
 def history(snapshot: Snapshot) -> History:
-    """The board at the end of every day, from the votes that count now.
-
-    Parameters:
-        snapshot: The arena.
-    """
+    """The board at the end of every day, from the votes that count now."""
     votes, board = snapshot.study.votes, snapshot.board
     every = days_of(votes)
     days = every[-MOST_DAYS:]
     cuts = [cut_at(votes, day_end(day) or 0) for day in days]
     numbers = {facts.model: facts.number for facts in snapshot.models}
     chosen = np.array([numbers[row.model] for row in board.rows], dtype=np.int64)
-    first = _first_votes(votes)[chosen] if len(chosen) else np.zeros(0, dtype=np.int64)
+    first = np.full(len(votes.models), len(votes), dtype=np.int64)
+    for side in (votes.model_a, votes.model_b):
+        np.minimum.at(first, side, np.arange(len(votes)))
     rating = np.full((len(days), len(chosen)), np.nan)
     place = np.zeros((len(days), len(chosen)), dtype=np.int64)
     for day, (shown, _, _) in enumerate(scores_after(votes, snapshot.study.replay, snapshot.policy, board.phase, cuts)):
-        there = np.flatnonzero(first < cuts[day])
+        there = np.flatnonzero(first[chosen] < cuts[day])
         rating[day, there] = shown[chosen[there]]
         order = there[np.lexsort((chosen[there], -shown[chosen[there]]))]
         place[day, order] = np.arange(1, len(order) + 1)
@@ -327,34 +309,11 @@ def history(snapshot: Snapshot) -> History:
     return History(tuple(days), names, rating, place, tuple(cuts), len(every) - len(days))
 
 
-def _first_votes(votes: VoteTable) -> NDArray[np.int64]:
-    """The position of each model's first vote; the number of votes where it has none."""
-    first = np.full(len(votes.models), len(votes), dtype=np.int64)
-    for side in (votes.model_a, votes.model_b):
-        np.minimum.at(first, side, np.arange(len(votes)))
-    return first
-
-
-def counts_by(snapshot_prompts: Sequence[Sequence[str]], votes: VoteTable) -> dict[str, int]:
-    """Names with the counted votes on the prompts that carry them, the largest first.
-
-    Parameters:
-        snapshot_prompts: The names of each prompt, by its number.
-        votes: The counted votes.
-    """
-    counts = np.bincount(votes.prompt, minlength=len(snapshot_prompts))
+def counts_by(names_of: Sequence[Sequence[str]], votes: VoteTable) -> dict[str, int]:
+    """Names with the counted votes on the prompts that carry them, the largest first; `names_of` goes by prompt."""
+    counts = np.bincount(votes.prompt, minlength=len(names_of))
     totals: dict[str, int] = {}
-    for names, n in zip(snapshot_prompts, counts.tolist(), strict=True):
+    for names, n in zip(names_of, counts.tolist(), strict=True):
         for name in dict.fromkeys(filter(None, names)):
             totals[name] = totals.get(name, 0) + n
     return dict(sorted(totals.items(), key=lambda item: (-item[1], item[0])))
-
-
-def _rows(votes: VoteTable, inside: NDArray[np.bool_]) -> VoteTable:
-    """The votes at some positions; every column of a vote is cut alike."""
-    columns = {
-        field.name: getattr(votes, field.name)[inside]
-        for field in fields(votes)
-        if isinstance(getattr(votes, field.name), np.ndarray)
-    }
-    return replace(votes, **columns, matchup_ids=())

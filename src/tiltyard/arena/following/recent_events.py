@@ -16,8 +16,6 @@ from tiltyard.arena.state import ArenaState
 from tiltyard.arena.votes import NumberedTexts, VoteColumns, view_of
 from tiltyard.arena.weekly import Note, ServedPairs, closed_only, note_of
 
-DROPPED_SHARE = 8
-
 
 class _OpenMatchup(NamedTuple):
     """A matchup that was served and is not closed yet: when, the numbers of its models by side, and its lane."""
@@ -73,7 +71,6 @@ class RecentEvents:
         return closed_only(self._counts(inside), still_open, state)
 
     def notes(self, since: int, *kinds: str) -> tuple[Note, ...]:
-        """Flags and exclusions since a time."""
         return tuple(note for at, kind, note in self._notes if kind in kinds and at >= since)
 
     def _take(self, seq: int, at: int, body: e.AnyBody, catalog: Catalog) -> None:
@@ -105,13 +102,11 @@ class RecentEvents:
         return {self._words.texts[number]: counts[number] for number in result}
 
     def _drop_before(self, oldest: int) -> None:
-        """Forget what was before a time, once it is an eighth of what is kept: moving the rest takes time too."""
         for times, columns in ((self._at, (self._at, self._kind)), (self._served_at, self._of_votes())):
             if times and times[0] < oldest:
                 recent = view_of(times) >= oldest
                 gone = int(np.argmax(recent)) if recent.any() else len(times)
-                if DROPPED_SHARE * gone >= len(times):
-                    for column in columns:
-                        del column[:gone]
+                for column in columns:
+                    del column[:gone]
         while self._notes and self._notes[0][0] < oldest:
             self._notes.popleft()

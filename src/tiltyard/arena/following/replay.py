@@ -1,27 +1,42 @@
-"""Past ratings, by replaying the votes that count now; and which models moved since."""
+"""What all counted votes together say: past ratings by replaying them, which models moved since, and the evidence.
+
+Badges and the label need the evidence: ranges of ranks, the largest voter, where models stood. The live board follows
+every vote, evidence comes with each study; between two studies the board uses the evidence of the last one, and before
+the first nothing is Stable.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
 from tiltyard.arena import events as e
-from tiltyard.arena.board import OFFICIAL_FROM, LiveBoard
+from tiltyard.arena.board import OFFICIAL_FROM, Evidence, LiveBoard, raw_ratings
+from tiltyard.arena.following.recent_events import RecentEvents
 from tiltyard.arena.model_detail import RatingPath
-from tiltyard.arena.policy import Policy
-from tiltyard.arena.ratings import Ratings, rate_votes, ratings_of
+from tiltyard.arena.offline import OfflineBoard, offline_board, on_scale
+from tiltyard.arena.policy import IntervalRules, Policy
+from tiltyard.arena.ratings import Ratings, legacy_elo, rate_votes, ratings_of
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.units import DAY
 from tiltyard.arena.votes import VoteColumns, VoteTable
-from tiltyard.arena.weekly import BoardAt, Period, PeriodEvents
+from tiltyard.arena.weekly import BoardAt, Findings, Period
 from tiltyard.arena.weights import weighed
+from tiltyard.errors import TiltyardError
 from tiltyard.ratings.glicko2 import Glicko2State, rate_battles_history
 from tiltyard.types import Floats, Ints
-from tiltyard.validity.calibration import CalibrationCurve, calibration, predictions
+from tiltyard.validity.calibration import CalibrationCurve, ConfidenceBin, calibration, confidence_bins, predictions
 from tiltyard.validity.churn import BAND, Known
-from tiltyard.validity.publication import Badge
+from tiltyard.validity.publication import CONFIDENCE_POINTS, Badge, within_points
+
+ORDER_LOOKS = 4
+"""How often within the window the order is looked at, the first time at its beginning."""
+
+CONFIDENCE_LOOKS = 8
+"""Earlier boards that are compared with what is known now, evenly over the votes."""
 
 
 class Replay(msgspec.Struct, frozen=True, eq=False):
@@ -42,10 +57,11 @@ class Replay(msgspec.Struct, frozen=True, eq=False):
     end: Glicko2State
 
     def path(self, model: int) -> RatingPath:
-        """A model's history from its first rated vote to now."""
         own = (self.sides == model).any(axis=1)
         side = (self.sides[own, 1] == model).astype(np.intp)[:, None]
-        rating, deviation = (np.take_along_axis(values[own], side, axis=1)[:, 0] for values in self._after)
+        rating, deviation = (
+            np.take_along_axis(values[own], side, axis=1)[:, 0] for values in (self.rating, self.deviation)
+        )
         return RatingPath(self.start, self.at[own], rating, deviation)
 
     def calibration(self, model: int) -> CalibrationCurve:
@@ -75,12 +91,7 @@ class Replay(msgspec.Struct, frozen=True, eq=False):
         last = np.full(len(self.models), -1)
         last[self.sides.ravel()[:upto]] = np.arange(upto)
         model = np.flatnonzero(last >= 0)
-        rating, deviation = (values.ravel()[last[model]] for values in self._after)
-        return model, rating, deviation
-
-    @property
-    def _after(self) -> tuple[Floats, Floats]:
-        return self.rating, self.deviation
+        return model, self.rating.ravel()[last[model]], self.deviation.ravel()[last[model]]
 
 
 def replay(votes: VoteTable, policy: Policy) -> Replay:
@@ -112,23 +123,29 @@ def period_of_log(events: Iterable[e.Event], since: int, *, every: int = DAY) ->
     The board is looked at every so often from the first matchup on: an arena that is still being filled has none.
     """
     columns = VoteColumns()
-    state, within = ArenaState(columns), PeriodEvents()
+    state, recent = ArenaState(columns), RecentEvents(sys.maxsize)
     times: list[tuple[int, Collection[str]]] = []
     for event in events:
         while event.at >= since + len(times) * every and isinstance(event.body, e.MatchupServed):
-            times.append((since + len(times) * every, _enabled(state)))
+            catalog = state.catalog
+            enabled = zip(catalog.models, catalog.model_enabled, strict=True)
+            times.append((since + len(times) * every, {model.model for model, is_on in enabled if is_on}))
         state.apply(state.seq + 1, event)
         if event.at >= since:
-            within.take(event.body)
+            recent.follow([event], state.seq - 1, state.catalog)
     votes = weighed(columns.table(state.catalog, with_ids=True), state.policy.defences)
     again = replay(votes, state.policy)
     state.show(ratings_of(again.end, votes, state.policy.rating))
-    return state, within.period(since, state, again.looks(times), votes)
-
-
-def _enabled(state: ArenaState) -> frozenset[str]:
-    catalog = state.catalog
-    return frozenset(card.model for card, on in zip(catalog.models, catalog.model_enabled, strict=True) if on)
+    return state, Period(
+        since=since,
+        until=state.at,
+        looks=again.looks(times),
+        votes=votes,
+        served=recent.served(since, columns),
+        events=recent.kinds(since, state),
+        flags=recent.notes(since, "flagged"),
+        exclusions=recent.notes(since, "excluded", "restored"),
+    )
 
 
 class Movement(msgspec.Struct, frozen=True):
@@ -160,3 +177,114 @@ def movements(board: LiveBoard, before: BoardAt, policy: Policy) -> Mapping[str,
         change = row.rating - known.rating
         moved[name] = Movement(place - placed[name], change, abs(change) > BAND * known.deviation)
     return moved
+
+
+def rated(votes: VoteTable, order: list[str], rules: IntervalRules, *, swaps: bool) -> tuple[OfflineBoard | None, str]:
+    """Bradley–Terry over counted votes beside a live order; or None, and why."""
+    try:
+        return offline_board(votes, order, rules, swaps=swaps), ""
+    except TiltyardError as error:
+        return None, str(error)
+
+
+def study_of(state: ArenaState, votes: VoteTable) -> tuple[Findings, str]:
+    """The findings of all counted votes of a state, and why there are no intervals, if so."""
+    shown = raw_ratings(state)
+    offline, trouble = rated(votes, list(shown), state.policy.intervals, swaps=True)
+    return findings_of(votes, offline, replay(votes, state.policy), state.policy, state.phase, shown), trouble
+
+
+def findings_of(
+    votes: VoteTable,
+    offline: OfflineBoard | None,
+    again: Replay,
+    policy: Policy,
+    phase: int,
+    shown: Mapping[str, float],
+) -> Findings:
+    """Everything that a study of all counted votes tells the board and the weekly report.
+
+    `offline` is Bradley–Terry over them on its own scale, None where they cannot be rated yet; `shown` are the ratings
+    of the board, without any subtraction for uncertainty.
+    """
+    moved = None if offline is None else on_scale(offline, shown)
+    return Findings(
+        offline=moved,
+        evidence=evidence_of(votes, offline, again, policy, phase, list(shown)),
+        calibration=calibration(again.predicted, again.score_a),
+        confidence=confidence_calibration(again, moved, shown) if phase >= OFFICIAL_FROM else (),
+    )
+
+
+def evidence_of(
+    votes: VoteTable, offline: OfflineBoard | None, again: Replay, policy: Policy, phase: int, enabled: Sequence[str]
+) -> Evidence:
+    """The evidence of all counted votes for the order that a phase shows; `enabled` are the models of the board."""
+    places = {
+        row.model: (row.rank_low, row.rank_high)
+        for row in (offline.rows if offline is not None else ())
+        if row.rank_low is not None and row.rank_high is not None
+    }
+    share = float(np.bincount(votes.voter).max()) / len(votes) if len(votes) else None
+    return Evidence(places, share, _earlier(votes, again, policy, phase, enabled))
+
+
+def _earlier(
+    votes: VoteTable, again: Replay, policy: Policy, phase: int, enabled: Sequence[str]
+) -> tuple[dict[str, int], ...] | None:
+    """Every model's place at several times over the last window of counted votes; None where there are fewer votes."""
+    window = policy.window_matchups
+    if len(votes) <= window:
+        return None
+    cuts = [len(votes) - window * (ORDER_LOOKS - look) // ORDER_LOOKS for look in range(ORDER_LOOKS)]
+    scores = [score for score, _, _ in scores_after(votes, again, policy, phase, cuts)]
+    numbers = {name: number for number, name in enumerate(votes.models)}
+    chosen = [numbers[name] for name in enabled if name in numbers]
+    result = []
+    for score in scores:
+        order = sorted(chosen, key=lambda model: (-score[model], model))
+        result.append({votes.models[model]: place for place, model in enumerate(order, start=1)})
+    return tuple(result)
+
+
+def scores_after(
+    votes: VoteTable, again: Replay, policy: Policy, phase: int, cuts: Sequence[int]
+) -> list[tuple[Floats, Floats, Floats]]:
+    """By model number, after the first so many counted votes: what is shown, the rating behind it, its deviation.
+
+    Until phase 2 legacy Elo is shown, which has no deviation (0). `cuts` are numbers of votes, the smallest first.
+    """
+    if phase < OFFICIAL_FROM:
+        return [(elo, elo, np.zeros(len(elo))) for elo in legacy_elo(votes, policy.rating, cuts)]
+    rated = np.concatenate([[0], np.cumsum(votes.rated)])
+    scores = []
+    for cut in cuts:
+        rating = np.full(len(votes.models), policy.rating.rating)
+        deviation = np.full(len(votes.models), policy.rating.deviation)
+        model, rated_then, sure_then = again.last_of_each(int(rated[cut]))
+        rating[model], deviation[model] = rated_then, sure_then
+        scores.append((rating - 2.0 * deviation, rating, deviation))
+    return scores
+
+
+def confidence_calibration(
+    again: Replay, offline: OfflineBoard | None, enabled: Collection[str]
+) -> tuple[ConfidenceBin, ...]:
+    """How often an earlier rating was within 25 points of what all votes now say, by the confidence stated then.
+
+    Ratings after 1/8, 2/8, … 7/8 of the rated votes are compared with Bradley–Terry over all of them, moved to the same
+    scale. That value has an error of its own (which makes confidence look too high) and rests on the earlier votes too
+    (which makes it look too low); nothing closer to the truth is known.
+    """
+    if offline is None or offline.centre is None:
+        return ()
+    now = {row.model: row.rating for row in offline.rows if row.model in enabled}
+    stated, held = [], []
+    for look in range(1, CONFIDENCE_LOOKS):
+        models, rating, deviation = again.last_of_each(len(again.at) * look // CONFIDENCE_LOOKS)
+        for model, then, error in zip(models.tolist(), rating.tolist(), deviation.tolist(), strict=True):
+            name = again.models[model]
+            if name in now:
+                stated.append(100.0 * within_points(error))
+                held.append(abs(then - now[name]) <= CONFIDENCE_POINTS)
+    return confidence_bins(np.array(stated), np.array(held, dtype=bool))

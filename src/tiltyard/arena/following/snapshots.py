@@ -14,15 +14,15 @@ from tiltyard.arena.blindness import is_blind
 from tiltyard.arena.board import Evidence, LiveBoard, live_board
 from tiltyard.arena.following.recent_events import RecentEvents
 from tiltyard.arena.following.replay import Movement, Replay
-from tiltyard.arena.offline import OfflineBoard, offline_board
-from tiltyard.arena.policy import IntervalRules, Policy
+from tiltyard.arena.offline import OfflineBoard
+from tiltyard.arena.policy import Policy
 from tiltyard.arena.ratings import Ratings
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.units import DAY, HOUR
+from tiltyard.arena.units import HOUR
 from tiltyard.arena.votes import VoteColumns, VoteTable
 from tiltyard.arena.weekly import BoardAt, Findings, Period, WeeklyReport, weekly_report
 from tiltyard.arena.weights import ContestedModel
-from tiltyard.errors import ArenaError, TiltyardError
+from tiltyard.errors import ArenaError
 
 Ints = NDArray[np.int32]
 
@@ -66,7 +66,6 @@ class PromptFacts(msgspec.Struct, frozen=True):
 
     @property
     def categories(self) -> tuple[str, ...]:
-        """Its subject and tags, without duplicates."""
         return tuple(dict.fromkeys(filter(None, (self.subject, *self.tags))))
 
 
@@ -177,11 +176,6 @@ def _frozen(grid: Ints) -> Ints:
     return copy
 
 
-def times_of(until: int, now: int) -> list[int]:
-    """The times a study looks back to: the days of the week that ends with the last event, and one day ago."""
-    return [*(until - (WEEK_DAYS - day) * DAY for day in range(WEEK_DAYS)), now - DAY]
-
-
 def weekly_of(
     state: ArenaState,
     recent_events: RecentEvents,
@@ -203,14 +197,6 @@ def weekly_of(
         exclusions=recent_events.notes(since, "excluded", "restored"),
     )
     return weekly_report(state, period, result)
-
-
-def rated(votes: VoteTable, order: list[str], rules: IntervalRules, *, swaps: bool) -> tuple[OfflineBoard | None, str]:
-    """Bradley–Terry over counted votes beside a live order; or None, and why."""
-    try:
-        return offline_board(votes, order, rules, swaps=swaps), ""
-    except TiltyardError as error:
-        return None, str(error)
 
 
 def swaps_of(board: OfflineBoard) -> Mapping[tuple[str, str], int | None]:

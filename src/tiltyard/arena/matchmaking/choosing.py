@@ -8,9 +8,8 @@ import msgspec
 import numpy as np
 
 from tiltyard.arena.events import LANES, Lane
-from tiltyard.arena.matchmaking import contender, coverage, exploration, legacy, uncertainty
-from tiltyard.arena.matchmaking.draws import draw_few, draw_one
-from tiltyard.arena.matchmaking.matchup import ChosenMatchup, Pick, Seen, SeenMatchups
+from tiltyard.arena.matchmaking import contender, coverage, exploration, uncertainty
+from tiltyard.arena.matchmaking.matchup import ChosenMatchup, Pick, SeenMatchups, draw, draw_one
 from tiltyard.arena.matchmaking.tables import WorkingTables
 from tiltyard.arena.matchmaking.voter_view import VoterView, draw_prompt, least_met, most_lacking
 from tiltyard.arena.state import ArenaState
@@ -36,90 +35,39 @@ SAME_PAIR = "the same two models on another prompt"
 SAME_AGAIN = "the same two models on a prompt that this voter has seen"
 
 
-def next_matchup(
-    state: ArenaState, rng: np.random.Generator, seen: Seen | SeenMatchups, tables: WorkingTables | None = None
-) -> ChosenMatchup:
-    """The matchup to serve next to a voter who has seen this: depends only on state, random draws and voter.
-
-    Only `rng` is changed. `tables` save work between choices and do not affect the result (see `Matchmaker`).
-
-    First the lane is drawn by the policy's weights, then the lane chooses, then a fair coin gives the sides. What the
-    voter has seen is not repeated while anything else is left. If only models over the traffic cap are left for a
-    voter, the cap is ignored; once everything was seen, the oldest is repeated, under the lane `REPEATS`.
-    """
-    tables = tables or WorkingTables()
-    servable = tables.servable(state)
-    if not len(servable.numbers):
-        raise ArenaError(
-            "nothing to serve: no two enabled models have answers to one enabled prompt. Import answers or enable some."
-        )
-    shown = seen if isinstance(seen, SeenMatchups) else SeenMatchups(seen)
-    if state.phase == 1:
-        picked = legacy.pick(state, servable, shown, rng)
-        if picked is None:
-            picked = _oldest(VoterView(state, shown, tables, capped=False), shown)
-        return _seated(picked, "legacy", picked.chance, rng)
-    for capped in (True, False):
-        view = VoterView(state, shown, tables, capped=capped)
-        if view.has_pair:
-            return _by_lane(view, rng)
-    picked = _oldest(view, shown)
-    return _seated(picked, REPEATS, picked.chance, rng)
-
-
-def prompt_for_pair(
-    state: ArenaState,
-    rng: np.random.Generator,
-    seen: Seen | SeenMatchups,
-    pair: Pair,
-    *,
-    lane: Lane = "coverage",
-    tables: WorkingTables | None = None,
-    among: Collection[int] | None = None,
-    repeat: bool = False,
-) -> ChosenMatchup | None:
-    """The given two models on a prompt that this voter may see them on; None where no such prompt is left.
-
-    For a pair that a voter skipped and is to see again. The prompt is drawn by the rule of the lane that had chosen the
-    pair, under which the matchup is recorded: where the pair met least for `contender`, any prompt for `legacy`, else
-    where the two lack most. Prompt diversity holds, what is in flight comes last, and the traffic cap does not apply.
-    `probability` is that of the prompt, since the pair is given.
-
-    `among` are the only prompts to be shown, because the pair was shown on them before; diversity then does not hold.
-    With `repeat` it is that of them which this voter saw longest ago.
-    """
-    shown = seen if isinstance(seen, SeenMatchups) else SeenMatchups(seen)
-    first, second = pair_of(*pair)
-    view = VoterView(state, shown, tables or WorkingTables(), capped=False)
-    if repeat:
-        oldest = view.longest_ago(first, second, among or ())
-        return None if oldest is None else _seated(Pick(first, second, oldest, 1.0, SAME_AGAIN), lane, 1.0, rng)
-    allowed = view.open_prompts(first, second) if among is None else view.again_prompts(first, second, among)
-    if first == second or not allowed.any():
-        return None
-    if lane == "legacy":
-        prompts = np.flatnonzero(allowed)
-    else:
-        prompts = (least_met if lane == "contender" else most_lacking)(view, first, second, allowed)
-    if among is None:
-        prompt, chance = draw_prompt(rng, prompts, view, first, second)
-    else:
-        prompt, chance = draw_one(rng, prompts), 1.0 / len(prompts)
-    return _seated(Pick(first, second, prompt, chance, SAME_PAIR), lane, chance, rng)
-
-
 class Matchmaker:
-    """`next_matchup` for callers that choose often: the same choices, with tables kept between calls.
+    """Chooses the next matchup from the state, random draws and what a voter has seen, and from nothing else.
 
-    Not thread-safe.
+    It keeps tables between choices of one state, which make a choice faster and never change it. Not thread-safe.
     """
 
     def __init__(self) -> None:
         self._tables = WorkingTables()
 
     def __call__(self, state: ArenaState, rng: np.random.Generator, seen: SeenMatchups) -> ChosenMatchup:
-        """The matchup to serve next."""
-        return next_matchup(state, rng, seen, self._tables)
+        """The matchup to serve next to a voter who has seen this. Only `rng` is changed.
+
+        First the lane is drawn by the policy's weights, then the lane chooses, then a fair coin gives the sides. What
+        the voter has seen is not repeated while anything else is left. If only models over the traffic cap are left for
+        a voter, the cap is ignored; once everything was seen, the oldest is repeated, under the lane `REPEATS`.
+        """
+        servable = self._tables.servable(state)
+        if not len(servable.numbers):
+            raise ArenaError(
+                "nothing to serve: no two enabled models have answers to one enabled prompt. Import answers or enable "
+                "some."
+            )
+        if state.phase == 1:
+            picked = exploration.pick_legacy(state, servable, seen, rng)
+            if picked is None:
+                picked = _oldest(VoterView(state, seen, self._tables, capped=False), seen)
+            return _seated(picked, "legacy", picked.chance, rng)
+        for capped in (True, False):
+            view = VoterView(state, seen, self._tables, capped=capped)
+            if view.has_pair:
+                return _by_lane(view, rng)
+        picked = _oldest(view, seen)
+        return _seated(picked, REPEATS, picked.chance, rng)
 
     def prompt_for_pair(
         self,
@@ -132,16 +80,41 @@ class Matchmaker:
         among: Collection[int] | None = None,
         repeat: bool = False,
     ) -> ChosenMatchup | None:
-        """The same two models on another prompt; None where none is left."""
-        return prompt_for_pair(state, rng, seen, pair, lane=lane, tables=self._tables, among=among, repeat=repeat)
+        """Two models that a voter skipped, on a prompt that they may be seen on again; None where none is left.
+
+        The prompt is drawn by the rule of the lane that had chosen the pair, under which the matchup is recorded: where
+        the pair met least for `contender`, any prompt for `legacy`, else where the two lack most. Prompt diversity
+        holds, what is in flight comes last, and the traffic cap does not apply. `probability` is that of the prompt,
+        since the pair is given.
+
+        `among` are the only prompts to be shown, because the pair was shown on them before; diversity then does not
+        hold. With `repeat` it is that of them which this voter saw longest ago.
+        """
+        first, second = pair_of(*pair)
+        view = VoterView(state, seen, self._tables, capped=False)
+        if repeat:
+            oldest = view.longest_ago(first, second, among or ())
+            return None if oldest is None else _seated(Pick(first, second, oldest, 1.0, SAME_AGAIN), lane, 1.0, rng)
+        allowed = view.open_prompts(first, second) if among is None else view.again_prompts(first, second, among)
+        if first == second or not allowed.any():
+            return None
+        if lane == "legacy":
+            prompts = np.flatnonzero(allowed)
+        else:
+            prompts = (least_met if lane == "contender" else most_lacking)(view, first, second, allowed)
+        if among is None:
+            prompt, chance = draw_prompt(rng, prompts, view, first, second)
+        else:
+            prompt, chance = draw_one(rng, prompts), 1.0 / len(prompts)
+        return _seated(Pick(first, second, prompt, chance, SAME_PAIR), lane, chance, rng)
 
 
 def _by_lane(view: VoterView, rng: np.random.Generator) -> ChosenMatchup:
-    weights: tuple[float, ...] = msgspec.structs.astuple(view.policy.lanes)
-    drawn = LANES[draw_few(rng, weights)]
+    weights = np.array(msgspec.structs.astuple(view.policy.lanes))
+    drawn = LANES[draw(rng, weights)]
     closed = drawn in (INSTEAD, "contender") and not contender.can_serve(view)
     lane = INSTEAD if closed else drawn
-    share = weights[LANES.index(lane)] + (view.policy.lanes.contender if closed else 0.0)
+    share = float(weights[LANES.index(lane)]) + (view.policy.lanes.contender if closed else 0.0)
     picked = PICKS[lane](view, rng)
     note = "" if lane == drawn else f"in place of {drawn}: "
     return _seated(picked, lane, share * picked.chance, rng, note)

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import msgspec
 import numpy as np
 
-from tiltyard.arena.matchmaking.draws import LEVEL, draw_few
-from tiltyard.arena.matchmaking.matchup import Pick
+from tiltyard.arena.matchmaking.matchup import LEVEL, Pick, draw, draw_one
 from tiltyard.arena.matchmaking.voter_view import VoterView, draw_prompt, least_met
 from tiltyard.arena.tallies import pair_of
 
-if TYPE_CHECKING:
-    Places = Sequence[int]
-
+Places = Sequence[int]
 Kind = Literal["neighbour", "close", "challenger"]
 
 REASONS = {
@@ -43,7 +40,6 @@ class ContenderMeeting(msgspec.Struct, frozen=True):
     short: bool = False
 
     def reason(self, band: int) -> str:
-        """As it is written to the log."""
         who = "contender" if self.anchor <= band else "rank"
         if self.kind == "neighbour":
             where = "above" if self.opponent < self.anchor else "below"
@@ -95,11 +91,11 @@ def pick(view: VoterView, rng: np.random.Generator) -> Pick:
     """An anchor and a neighbour, close contender or challenger, on the prompt where the pair met least."""
     contenders = Contenders(view)
     meetings = contenders.meetings
-    shares = [meeting.share for meeting in meetings]
-    drawn = meetings[draw_few(rng, shares)]
-    anchor = _one_of(drawn.anchors, rng)
-    opponent = _one_of(drawn.opponents(anchor), rng)
-    chance = sum(meeting.share * meeting.chance(anchor, opponent) for meeting in meetings) / sum(shares)
+    shares = np.array([meeting.share for meeting in meetings])
+    drawn = meetings[draw(rng, shares)]
+    anchor = draw_one(rng, drawn.anchors)
+    opponent = draw_one(rng, drawn.opponents(anchor))
+    chance = sum(meeting.share * meeting.chance(anchor, opponent) for meeting in meetings) / float(shares.sum())
     first, second = contenders.models[anchor], contenders.models[opponent]
     prompt, prompt_chance = draw_prompt(rng, least_met(view, first, second), view, first, second)
     return Pick(first, second, prompt, chance * prompt_chance, contenders.reason(drawn.kind, anchor, opponent))
@@ -117,7 +113,6 @@ class Contenders:
         self._floors = range(min(max(policy.contender_band, policy.publication.top), len(self.models)))
         self._view, self._everybody = view, view.everybody
         self._ratings: list[float] = view.state.ratings.rating[self.models].tolist()
-        self._known_short: dict[int, bool] = {}
         mix, short_below = policy.opponents, [place for place in self._floors[len(self._band) :] if self._short(place)]
         kinds = (
             Meetings("neighbour", mix.neighbour, self._with(self._beside) + short_below, self.neighbours),
@@ -146,7 +141,6 @@ class Contenders:
         return self._partners_of(anchor, self._challengers)
 
     def reason(self, kind: Kind, anchor: int, opponent: int) -> str:
-        """Who the anchor was, by rank, and why the two meet."""
         short = kind == "neighbour" and opponent in self._short(anchor)
         return ContenderMeeting(kind, anchor + 1, opponent + 1, short).reason(len(self._band))
 
@@ -171,13 +165,8 @@ class Contenders:
         """The neighbours with which a model is below its floor, as far as floors reach."""
         if anchor not in self._floors:
             return []
-        return [place for place in self._beside(anchor) if place in self._floors and self._is_short(anchor, place)]
-
-    def _is_short(self, anchor: int, place: int) -> bool:
-        upper = min(anchor, place)
-        if upper not in self._known_short:
-            self._known_short[upper] = below_floor(self._view, self.models[anchor], self.models[place])
-        return self._known_short[upper]
+        beside = [place for place in self._beside(anchor) if place in self._floors]
+        return [place for place in beside if below_floor(self._view, self.models[anchor], self.models[place])]
 
 
 def below_floor(view: VoterView, first: int, second: int) -> bool:
@@ -191,7 +180,3 @@ def below_floor(view: VoterView, first: int, second: int) -> bool:
     if len(met) >= enough or not in_flight:
         return len(met) < enough
     return len(set(met) | set(view.in_flight(pair))) < enough
-
-
-def _one_of(places: Places, rng: np.random.Generator) -> int:
-    return places[0] if len(places) == 1 else places[int(rng.random() * len(places))]

@@ -7,19 +7,14 @@ deficit with it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.arena.matchmaking.draws import LEVEL, draw_one, tied_best
-from tiltyard.arena.matchmaking.matchup import Pick
+from tiltyard.arena.matchmaking.matchup import LEVEL, Pick, draw_one, tied_best
 from tiltyard.arena.matchmaking.voter_view import NEVER, VoterView, draw_prompt, most_lacking, rule_out
+from tiltyard.types import Floats
 
-if TYPE_CHECKING:
-    Floats = NDArray[np.float64]
-    Positions = NDArray[np.intp]
-
+Positions = NDArray[np.intp]
 
 EXPOSURE_WEIGHT = 6.0
 """The weight of one tolerance of missing exposure, against deficits between 0 and 1. Contenders always lack meetings

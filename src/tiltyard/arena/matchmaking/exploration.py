@@ -1,19 +1,17 @@
-"""The exploration lane: any two models, the less exposed more likely, on prompts that one of them still needs."""
+"""The exploration lane: any two models, the less exposed more likely, on prompts that one of them still needs.
+
+`pick_legacy` is the matchmaking from before the policy, kept in phase 1: any prompt, two models by inverse exposure.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
-from numpy.typing import NDArray
 
-from tiltyard.arena.matchmaking.draws import draw
-from tiltyard.arena.matchmaking.matchup import Pick
+from tiltyard.arena.matchmaking.matchup import Pick, SeenMatchups, draw, draw_one
+from tiltyard.arena.matchmaking.tables import Servable
 from tiltyard.arena.matchmaking.voter_view import VoterView, draw_prompt, under_covered
-
-if TYPE_CHECKING:
-    Floats = NDArray[np.float64]
-    Mask = NDArray[np.bool_]
+from tiltyard.arena.state import ArenaState
+from tiltyard.types import Bools, Floats
 
 
 def pick(view: VoterView, rng: np.random.Generator) -> Pick:
@@ -26,7 +24,7 @@ def pick(view: VoterView, rng: np.random.Generator) -> Pick:
     return Pick(first, second, prompt, chance * prompt_chance, reason)
 
 
-def draw_pair(rng: np.random.Generator, weights: Floats, partners: Mask, anchors: Mask) -> tuple[int, int, float]:
+def draw_pair(rng: np.random.Generator, weights: Floats, partners: Bools, anchors: Bools) -> tuple[int, int, float]:
     """Two partners drawn by weight one after the other, and how likely they were in either order."""
     of_anchors = weights * anchors
     first = draw(rng, of_anchors)
@@ -36,3 +34,29 @@ def draw_pair(rng: np.random.Generator, weights: Floats, partners: Mask, anchors
     to_first = weights[first] / weights[partners[second]].sum()
     chance = (weights[first] * to_second + weights[second] * to_first) / of_anchors.sum()
     return first, second, float(chance)
+
+
+def pick_legacy(state: ArenaState, servable: Servable, seen: SeenMatchups, rng: np.random.Generator) -> Pick | None:
+    """A prompt, all equally likely, and two models that answered it; None if the voter has seen everything."""
+    seen_on: dict[int, list[tuple[int, int]]] = {}
+    for (first, second, prompt), _ in seen.triples():
+        seen_on.setdefault(prompt, []).append((first, second))
+    players = servable.cells.sum(axis=0)
+    prompts = np.flatnonzero(players > 1)
+    left = [p for p in prompts.tolist() if p not in seen_on or _partners(servable, p, seen_on[p]).any()]
+    if not left:
+        return None
+    prompt = draw_one(rng, left)
+    partners = _partners(servable, prompt, seen_on.get(prompt, []))
+    weights = 1.0 / (1.0 + np.array(state.schedule.shown, dtype=np.float64))
+    first, second, chance = draw_pair(rng, weights, partners, np.asarray(partners.any(axis=1)))
+    return Pick(first, second, prompt, chance / len(left), "any prompt; models little shown")
+
+
+def _partners(servable: Servable, prompt: int, seen: list[tuple[int, int]]) -> Bools:
+    answered = servable.cells[:, prompt]
+    partners = answered[:, None] & answered[None, :]
+    np.fill_diagonal(partners, val=False)
+    for first, second in seen:
+        partners[first, second] = partners[second, first] = False
+    return partners

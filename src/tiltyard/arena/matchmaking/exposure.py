@@ -19,13 +19,6 @@ Numbers = NDArray[np.intp]
 RISES_OUTSIDE = 4.0
 """Outside the tolerance, urgency rises this many times as fast as inside."""
 
-LEAN_STEEPNESS = 50.0
-LEAN_REACH = 0.25
-"""Draws favour less exposed models by exp(−50 · deviation), limited in both directions. The contender lane alone fills
-its models' share; with a weaker preference the other lanes would lift them out of tolerance."""
-LEAN_FROM = 25.0
-"""Targets below this many exposures are treated as this large, since one exposure more or less is chance."""
-
 
 def conservative_order(state: ArenaState, numbers: Numbers) -> Numbers:
     """These models, best first by conservative score; equal ones in the order of their numbers."""
@@ -57,27 +50,11 @@ def targets(schedule: Schedule, players: Numbers) -> Floats:
     return values
 
 
-def deviations(exposures: NDArray[np.int64], target: Floats) -> Floats:
-    """How far each model is from its target, as a share of it: −0.12 is 12 % below."""
-    return np.asarray((exposures - target) / np.maximum(target, 1.0))
-
-
 def urgency(deviation: Floats, tolerance: float) -> Floats:
     """How much to prefer a model: 1 at the lower edge of the tolerance, −1 at the upper, steeper outside it."""
-    edges = _within(deviation, 1.0) / -tolerance
-    inside = _within(edges, 1.0)
+    edges = np.clip(deviation, -1.0, 1.0) / -tolerance
+    inside = np.clip(edges, -1.0, 1.0)
     return np.asarray(inside + RISES_OUTSIDE * (edges - inside))
-
-
-def leaning(deviation: Floats, target: Floats) -> Floats:
-    """The factor by which a draw favours less exposed models."""
-    settled = deviation * np.minimum(np.maximum(target, 1.0) / LEAN_FROM, 1.0)
-    return np.exp(-LEAN_STEEPNESS * _within(settled, LEAN_REACH))
-
-
-def _within(values: Floats, reach: float) -> Floats:
-    """Values clipped to the limit in both directions; `numpy.clip` takes five times as long for so few."""
-    return np.asarray(np.minimum(np.maximum(values, -reach), reach))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +70,6 @@ class TrafficCap:
 
     @classmethod
     def of(cls, policy: Policy, players: int) -> TrafficCap:
-        """The cap for an arena with this many models in play."""
         share = max(policy.traffic_cap, policy.traffic_cap_even_shares * 2.0 / max(players, 1))
         return cls(share, policy.traffic_cap_from)
 

@@ -1,4 +1,4 @@
-"""What matchmaking takes and returns: what a voter has seen, a lane's pick, and the matchup to serve."""
+"""What every lane uses: what a voter has seen, a lane's pick, the matchup to serve; and drawing by weight."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from tiltyard.arena.events import Event, Lane, MatchupServed
+from tiltyard.arena.events import AnyBody, Event, Lane, MatchupServed
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.tallies import Pair
 from tiltyard.arena.units import SECOND
+from tiltyard.errors import ArenaError
+from tiltyard.types import Floats
+
+LEVEL = 1e-6
+"""Scores this close are tied: they differ only by rounding."""
 
 Triple = tuple[int, int, int]
 """Smaller model, larger model, prompt."""
-
-Seen = Mapping[Triple, int]
-"""What a voter saw, and when it was last seen, as a growing number."""
 
 
 class SeenMatchups:
@@ -29,7 +32,7 @@ class SeenMatchups:
 
     __slots__ = ("_of_pair", "most", "voter")
 
-    def __init__(self, seen: Seen | None = None, voter: str = "") -> None:
+    def __init__(self, seen: Mapping[Triple, int] | None = None, voter: str = "") -> None:
         self.voter = voter
         self._of_pair: dict[Pair, array[int]] = {}
         self.most = 0
@@ -38,7 +41,6 @@ class SeenMatchups:
             self.note(triple, at)
 
     def note(self, triple: Triple, at: int) -> None:
-        """Add what the voter sees now, or note that it was seen again."""
         pair, prompt = triple[:2], triple[2]
         known = self._of_pair.get(pair)
         if known is None:
@@ -51,12 +53,10 @@ class SeenMatchups:
         self.most = max(self.most, len(known) // 2)
 
     def prompts(self, pair: Pair) -> Sequence[int]:
-        """The prompts on which the voter saw a pair."""
         known = self._of_pair.get(pair)
         return () if known is None else known[::2].tolist()
 
     def pairs(self, *, at_least: int) -> list[Pair]:
-        """The pairs that the voter saw on so many prompts."""
         return [pair for pair, known in self._of_pair.items() if len(known) >= 2 * at_least]
 
     def when(self, pair: Pair) -> dict[int, int]:
@@ -65,7 +65,6 @@ class SeenMatchups:
         return {} if known is None else dict(zip(known[::2], known[1::2], strict=True))
 
     def triples(self) -> Iterator[tuple[Triple, int]]:
-        """Every matchup that was seen, and when it was last seen."""
         for pair in self._of_pair:
             for prompt, at in self.when(pair).items():
                 yield (*pair, prompt), at
@@ -113,8 +112,8 @@ class FollowsLog(Protocol):
         """The next event, under the lock."""
         ...
 
-    def is_final(self, matchup_id: str) -> bool:
-        """Whether a vote can no longer be taken back, though its time is not over."""
+    def objection(self, body: AnyBody) -> ArenaError | None:
+        """Why an event that the rules of voting allow may not come next; None: it may."""
         ...
 
 
@@ -138,3 +137,21 @@ def served_event(
         expires_at=at + state.policy.matchup_expires_seconds * SECOND,
         block=block,
     )
+
+
+def draw(rng: np.random.Generator, weights: Floats) -> int:
+    """A position drawn in proportion to its weight; one of weight 0 is never drawn."""
+    up_to = weights.cumsum()
+    place = int(up_to.searchsorted(rng.random() * up_to[-1], side="right"))
+    return place if place < len(weights) else int(weights.nonzero()[0][-1])
+
+
+def tied_best(scores: Floats) -> NDArray[np.intp]:
+    """The positions of the highest score."""
+    best: float = np.maximum.reduce(scores)
+    return (scores >= best - LEVEL).nonzero()[0]
+
+
+def draw_one(rng: np.random.Generator, positions: NDArray[np.intp] | Sequence[int]) -> int:
+    """One of the positions, all equally likely."""
+    return int(positions[0]) if len(positions) == 1 else int(positions[int(rng.random() * len(positions))])

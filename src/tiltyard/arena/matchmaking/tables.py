@@ -45,7 +45,6 @@ class Servable:
 
     @classmethod
     def of(cls, catalog: Catalog) -> Servable:
-        """What this catalog allows now."""
         cells = catalog.servable()
         as_numbers = cells.astype(np.float32)
         shared = (as_numbers @ as_numbers.T).astype(np.int32)
@@ -108,26 +107,19 @@ class Deficits:
         self._tallies_seen = self._schedule_seen = self._prompt_floor = -1
 
     def follow(self, state: ArenaState, floors: Counts) -> None:
-        """Update for what has happened since, and for changed floors."""
-        stale = self._stale(state, floors)
-        if len(stale):
-            self._follow(state, stale)
-
-    def _stale(self, state: ArenaState, floors: Counts) -> NDArray[np.intp]:
-        """The models whose votes, matchups in flight or floors have changed since the last call."""
         tallies, schedule = state.tallies, state.schedule
-        tallies_now, schedule_now = tallies.revision, schedule.revision
         stale = (tallies.revised > self._tallies_seen) | (schedule.revised > self._schedule_seen)
-        self._tallies_seen, self._schedule_seen = tallies_now, schedule_now
+        self._tallies_seen, self._schedule_seen = tallies.revision, schedule.revision
         if self._floors is not floors:
             stale |= self._floors != floors
             self._floors = floors
         if self._prompt_floor != state.policy.prompt_floor:
             stale[:] = True
             self._prompt_floor = state.policy.prompt_floor
-        return stale.nonzero()[0]
+        if stale.any():
+            self._compute(state, stale.nonzero()[0])
 
-    def _follow(self, state: ArenaState, models: NDArray[np.intp]) -> None:
+    def _compute(self, state: ArenaState, models: NDArray[np.intp]) -> None:
         tallies, schedule, floor, complete = state.tallies, state.schedule, self._prompt_floor, self.servable.complete
         have = tallies.decisive_on.view[models] + schedule.in_flight_on.view[models]
         aim = np.maximum(np.add.reduce(have, axis=1) / self.servable.prompts_of[models], self._floors[models])
@@ -162,7 +154,6 @@ class WorkingTables:
         self._targets: tuple[tuple[int, int, Servable], Floats] | None = None
 
     def servable(self, state: ArenaState) -> Servable:
-        """What the catalog allows."""
         if self._state is not state:
             self._state, self._servable, self._order = state, None, None
             self._deficits = self._targets = None
@@ -186,7 +177,6 @@ class WorkingTables:
         return self._targets[1]
 
     def deficits(self, state: ArenaState, order: RankOrder, servable: Servable) -> Deficits:
-        """What every model lacks now."""
         if self._deficits is None or self._deficits.servable is not servable:
             self._deficits = Deficits(servable)
         self._deficits.follow(state, order.floors)

@@ -6,19 +6,14 @@ Information is computed from ratings, not conservative scores, which would first
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.arena.matchmaking.draws import draw, draw_one, tied_best
-from tiltyard.arena.matchmaking.matchup import Pick
+from tiltyard.arena.matchmaking.matchup import Pick, draw, draw_one, tied_best
 from tiltyard.arena.matchmaking.voter_view import NEVER, VoterView, draw_prompt, most_lacking
 from tiltyard.ratings import LOGITS_PER_POINT
-
-if TYPE_CHECKING:
-    Floats = NDArray[np.float64]
-
+from tiltyard.types import Floats
 
 COVERAGE_BONUS = 0.5
 """The bonus for an opponent never met: half of the information of an equal one."""

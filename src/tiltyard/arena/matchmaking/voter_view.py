@@ -8,9 +8,8 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.arena.matchmaking.draws import draw_one, tied_best
-from tiltyard.arena.matchmaking.exposure import TrafficCap, deviations, leaning, urgency
-from tiltyard.arena.matchmaking.matchup import SeenMatchups
+from tiltyard.arena.matchmaking.exposure import TrafficCap, urgency
+from tiltyard.arena.matchmaking.matchup import SeenMatchups, draw_one, tied_best
 from tiltyard.arena.matchmaking.tables import Deficits, WorkingTables
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.tallies import Pair, pair_of
@@ -19,10 +18,15 @@ from tiltyard.types import Bools, Floats
 Narrow = NDArray[np.float32]
 Numbers = NDArray[np.intp]
 
-NONE: Numbers = np.zeros(0, dtype=np.intp)
-NO_MATCHUPS: Mapping[int, int] = {}
 NEVER = -1e12
 """The score of what may not be served."""
+
+LEAN_STEEPNESS = 50.0
+LEAN_REACH = 0.25
+"""Draws favour less exposed models by exp(−50 · deviation), limited in both directions. The contender lane alone fills
+its models' share; with a weaker preference the other lanes would lift them out of tolerance."""
+LEAN_FROM = 25.0
+"""Targets below this many exposures are treated as this large, since one exposure more or less is chance."""
 
 IN_FLIGHT_COST = 1e6
 """Outweighs everything else: a matchup in flight is repeated only if the pair has no other prompt."""
@@ -47,7 +51,8 @@ class VoterView:
         self.rank_order = order = tables.rank_order(state, servable)
         self.order, self.opened = order.order, order.opened
         self._aim = tables.exposure_targets(state, servable)
-        self._deviation = deviations(state.schedule.in_window, self._aim)
+        self._deviation = np.asarray((state.schedule.in_window - self._aim) / np.maximum(self._aim, 1.0))
+        """How far each model is from its target, as a share of it: −0.12 is 12 % below."""
 
     @property
     def everybody(self) -> bool:
@@ -62,7 +67,8 @@ class VoterView:
     @cached_property
     def lean(self) -> Floats:
         """The factor by which draws favour less exposed models."""
-        return leaning(self._deviation, self._aim)
+        settled = self._deviation * np.minimum(np.maximum(self._aim, 1.0) / LEAN_FROM, 1.0)
+        return np.exp(-LEAN_STEEPNESS * np.clip(settled, -LEAN_REACH, LEAN_REACH))
 
     @cached_property
     def _deficits(self) -> Deficits:
@@ -113,7 +119,6 @@ class VoterView:
         return allowed
 
     def answered(self, first: int, second: int) -> Bools:
-        """The prompts that both have answered."""
         cells = self.servable.cells
         return np.asarray(cells[first] & cells[second])
 
@@ -149,7 +154,7 @@ class VoterView:
         """The fresh prompts on which the pair may be shown to this voter and is not in flight; mostly none."""
         fresh = self._fresh
         if fresh is None:
-            return NONE
+            return np.zeros(0, dtype=np.intp)
         return np.flatnonzero(fresh & self.free_prompts(first, second))
 
     @cached_property
@@ -165,7 +170,7 @@ class VoterView:
 
     def in_flight(self, pair: Pair) -> Mapping[int, int]:
         """Matchups of the pair still in flight, by the prompts that have any."""
-        return self._in_flight.get(pair, NO_MATCHUPS)
+        return self._in_flight.get(pair, {})
 
     def _who_may_meet(self, *, capped: bool) -> tuple[Bools, Bools]:
         over = TrafficCap.of(self.policy, len(self.servable.numbers)).reached(self.state.schedule) if capped else ()

@@ -51,12 +51,7 @@ USUAL = {
 
 
 def clean(kind: AnswerKind, data: bytes) -> Cleaned:
-    """An answer of a kind, cleaned. An error says what is wrong with the file, to be read after its name.
-
-    Parameters:
-        kind: What the answer is declared to be.
-        data: The file as it was given.
-    """
+    """An answer of a declared kind, cleaned. An error says what is wrong with the file, to be read after its name."""
     if not data:
         raise BankError("is empty. Leave the answer out, or give the whole file.")
     try:

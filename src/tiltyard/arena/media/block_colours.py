@@ -61,8 +61,7 @@ _KNOWN = re.compile(rf"(?<![a-z])(?:{'|'.join(_LONGEST_FIRST)})(?![a-z])")
 def block_colour(kind: str) -> str:
     """The colour of a kind of block, `#rrggbb` or `#rrggbbaa`; empty for one that is not drawn.
 
-    Parameters:
-        kind: Its name, in any case, with or without `minecraft:` and states in brackets.
+    It is named in any case, with or without `minecraft:` and states in brackets.
     """
     name = re.sub(r"[\s-]+", "_", kind.strip().lower().rpartition(":")[2].split("[")[0])
     if name in NOTHING:

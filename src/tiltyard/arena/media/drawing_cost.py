@@ -75,7 +75,6 @@ class Element:
 
     @property
     def inside(self) -> list[Element]:
-        """The elements in it."""
         return [part for part in self.parts if isinstance(part, Element)]
 
 
@@ -154,7 +153,10 @@ class _Drawing:
                 here = replace(here, dash=min(here.dash, self._dash(value)))
             elif name in ("fill", "stroke"):
                 for target in self._targets(value):
-                    here = replace(here, paint=here.paint + self._painted(target, here))
+                    paint = PAINT
+                    if not target.name.endswith("Gradient"):
+                        paint += self.cost(target, _Inherited(full=True, stroke=here.stroke)) / FILL
+                    here = replace(here, paint=here.paint + paint)
             elif name.startswith("marker"):
                 marked = sum(self.cost(target, replace(here, full=True, marker=0.0)) for target in self._targets(value))
                 here = replace(here, marker=here.marker + marked)
@@ -205,11 +207,6 @@ class _Drawing:
                 length = 2.0 * (of.get("width", self._side) + of.get("height", self._side))
         grown = [number for name, value in self._styles(element) if name in GROWING for number in _numbers(value)]
         return max(length, 4.0 * self._side if here.full else 0.0, 2.0 * math.pi * max(grown, default=0.0))
-
-    def _painted(self, target: Element, here: _Inherited) -> float:
-        if target.name.endswith("Gradient"):
-            return PAINT
-        return PAINT + self.cost(target, _Inherited(full=True, stroke=here.stroke)) / FILL
 
     def _own(self, element: Element, here: _Inherited) -> float:
         """What the element takes without those in it."""

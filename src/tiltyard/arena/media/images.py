@@ -28,7 +28,6 @@ LONGEST_SIDE = 16_383
 SHORTEST_FRAME, LONGEST_FRAME = 20, 60_000
 """Milliseconds. Browsers show shorter frames slowly."""
 
-
 _pixels_left: ContextVar[int] = ContextVar("pixels_left", default=MOST_PIXELS_OF_ALL)
 
 
@@ -67,39 +66,30 @@ def clean_texture(data: bytes) -> bytes:
     return out.getvalue()
 
 
-class _opened:  # noqa: N801 - used like a function
+@contextmanager
+def _opened(data: bytes) -> Iterator[Image.Image]:
     """A picture that is not too large; whatever is wrong with it is one line."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._quiet = warnings.catch_warnings()
-
-    def __enter__(self) -> Image.Image:
-        self._quiet.__enter__()
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            self._picture = Image.open(io.BytesIO(self._data), formats=FORMATS)
+            with Image.open(io.BytesIO(data), formats=FORMATS) as picture:
+                width, height = picture.size
+                frames = 1 if picture.format in ONE_FRAME else getattr(picture, "n_frames", 1)
+                left = _pixels_left.get() - width * height * frames
+                if (
+                    width * height > MOST_PIXELS
+                    or max(width, height) > LONGEST_SIDE
+                    or left < 0
+                    or frames > MOST_FRAMES
+                ):
+                    raise _too_many_pixels()
+                _pixels_left.set(left)
+                yield picture
+        except BankError:
+            raise
         except Image.DecompressionBombError:
-            self._quiet.__exit__(None, None, None)
             raise _too_many_pixels() from None
         except Exception as error:  # whatever a broken picture does to its reader
-            self._quiet.__exit__(None, None, None)
-            raise _broken(error) from None
-        width, height = self._picture.size
-        frames = 1 if self._picture.format in ONE_FRAME else getattr(self._picture, "n_frames", 1)
-        left = _pixels_left.get() - width * height * frames
-        if width * height > MOST_PIXELS or max(width, height) > LONGEST_SIDE or left < 0 or frames > MOST_FRAMES:
-            self.__exit__(None, None, None)
-            raise _too_many_pixels()
-        _pixels_left.set(left)
-        return self._picture
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        self._picture.close()
-        self._quiet.__exit__(None, None, None)
-        if isinstance(error, Image.DecompressionBombError):
-            raise _too_many_pixels() from None
-        if isinstance(error, Exception) and not isinstance(error, BankError):
             raise _broken(error) from None
 
 
@@ -137,7 +127,7 @@ def _in_usual_colours(frame: Image.Image, profile: bytes, mode: str) -> Image.Im
     return frame if made is None else made
 
 
-def _broken(error: BaseException) -> BankError:
+def _broken(error: Exception) -> BankError:
     message = re.sub(r"<[^>]*>", "these bytes", " ".join(str(error).split()))[:80] or type(error).__name__
     return BankError(f"cannot be read as a picture ({message}). Save it again as PNG, JPEG, GIF or WebP.")
 

@@ -116,7 +116,12 @@ class _Reader:
         if inside_nothing or space not in (SVG, "") or plain not in ELEMENTS:
             self._open.append(None)
             return
-        made = Element(plain, _kept(attributes))
+        kept = {}
+        for attribute, value in attributes.items():
+            of, _, short = attribute.rpartition(" ")
+            if short in ATTRIBUTES and (not of or (of == XLINK and short == "href")):
+                kept[short] = value
+        made = Element(plain, kept)
         if made.attributes.get("attributeName", "").strip().lower() in UNCHECKED_TARGETS | FILTER_VALUES:
             self._open.append(None)
             return
@@ -132,15 +137,6 @@ class _Reader:
     def _text(self, text: str) -> None:
         if self._open and (inside := self._open[-1]) is not None and inside.name in WITH_TEXT:
             inside.parts.append(text)
-
-
-def _kept(attributes: dict[str, str]) -> dict[str, str]:
-    kept = {}
-    for name, value in attributes.items():
-        space, _, plain = name.rpartition(" ")
-        if plain in ATTRIBUTES and (not space or (space == XLINK and plain == "href")):
-            kept[plain] = value
-    return kept
 
 
 class _Names:
@@ -273,6 +269,9 @@ _COMMENT = re.compile(r"<!--(?:>|->|.*?--!?>)", re.DOTALL)
 """A comment as browsers read it, which is not as the parser of the standard library does."""
 
 
+WITHOUT_COMMENTS: dict[str, Callable[[str], str]] = {"script": without_comments, "style": without_css_comments}
+
+
 class _Page(HTMLParser):
     """Copies a page tag by tag as it was written, without what is to go."""
 
@@ -309,11 +308,8 @@ class _Page(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self.dropping:
             return
-        change: dict[str, Callable[[str], str]] = {
-            "script": without_comments,
-            "style": without_css_comments,
-        }
-        self.out.append(change[self._inside](data) if self._inside in change else data)
+        change = WITHOUT_COMMENTS.get(self._inside)
+        self.out.append(data if change is None else change(data))
 
     def handle_entityref(self, name: str) -> None:
         self.handle_data(f"&{name};")

@@ -242,7 +242,10 @@ class _Model:
         if QUANTIZED in model.get("extensionsRequired", ()):
             out |= {"extensionsUsed": [QUANTIZED], "extensionsRequired": [QUANTIZED]}
         out["buffers"] = [{"byteLength": len(self._body)}]
-        return _glb(msgspec.json.encode(out), bytes(self._body))
+        text, body = msgspec.json.encode(out), bytes(self._body)
+        chunks = [(JSON, text + b" " * (-len(text) % 4))] + ([(BIN, body + b"\0" * (-len(body) % 4))] if body else [])
+        packed = b"".join(struct.pack("<II", len(data), kind) + data for kind, data in chunks)
+        return struct.pack("<III", GLTF, 2, 12 + len(packed)) + packed
 
     def _roots(self) -> list[int]:
         """The nodes of the scene; without one, those that are inside no other."""
@@ -397,9 +400,3 @@ def _numbers_of(given: Object, **lengths: int) -> Object:
                 raise ValueError(f"{name} is not {length} numbers")
             made[name] = rows if isinstance(value, list) else rows[0]
     return made
-
-
-def _glb(text: bytes, body: bytes) -> bytes:
-    chunks = [(JSON, text + b" " * (-len(text) % 4))] + ([(BIN, body + b"\0" * (-len(body) % 4))] if body else [])
-    packed = b"".join(struct.pack("<II", len(data), kind) + data for kind, data in chunks)
-    return struct.pack("<III", GLTF, 2, 12 + len(packed)) + packed

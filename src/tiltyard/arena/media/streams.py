@@ -40,12 +40,7 @@ PICTURES = {"deadline": "realtime", "cpu-used": "6", "crf": "20", "b": "0"}
 
 
 def clean_stream(data: bytes, kind: str) -> tuple[bytes, bool]:
-    """A sound as FLAC, or a film as WebM (VP9 and Opus), and whether it is a film.
-
-    Parameters:
-        data: The file as it was given.
-        kind: Its format, one of `READERS`.
-    """
+    """A sound as FLAC, or a film as WebM (VP9 and Opus), and whether it is a film; `kind` is one of `READERS`."""
     try:
         import av  # noqa: F401 - is it there?
     except ImportError:
@@ -62,13 +57,12 @@ def clean_stream(data: bytes, kind: str) -> tuple[bytes, bool]:
 def _made_anew(data: bytes, reader: str) -> tuple[bytes, bool]:
     import av
 
-    first = _first_picture(data, reader)
+    with _opened(data, reader) as given:  # a film's size has to be known before anything is written
+        film, _ = _streams(given)
+        first = None if film is None else next(given.decode(film), None)
     out = io.BytesIO()
     kind = "webm" if first else "flac"
-    with (
-        _opened(data, reader) as given,
-        av.open(out, "w", format=kind, options={"fflags": "+bitexact"}) as made,
-    ):
+    with _opened(data, reader) as given, av.open(out, "w", format=kind, options={"fflags": "+bitexact"}) as made:
         film, sound = _streams(given)
         writers: dict[int, _Writer] = {}
         if film and first:
@@ -88,16 +82,12 @@ def _opened(data: bytes, reader: str) -> InputContainer:
     return opened
 
 
-def _first_picture(data: bytes, reader: str) -> av.VideoFrame | None:
-    """The first picture of a film, whose size has to be known before anything is written; None for a sound."""
-    with _opened(data, reader) as given:
-        film, _ = _streams(given)
-        return None if film is None else next(given.decode(film), None)
-
-
 def _streams(given: InputContainer) -> tuple[VideoStream | None, AudioStream | None]:
     """The pictures and the sound that a browser would play."""
-    film = next((stream for stream in given.streams.video if not _is_cover(stream)), None)
+    from av.stream import Disposition
+
+    cover = Disposition.attached_pic | Disposition.still_image
+    film = next((stream for stream in given.streams.video if not stream.disposition & cover), None)
     sound = next(iter(given.streams.audio), None)
     if not film and not sound:
         raise BankError("has neither sound nor moving pictures in it. Save it again.")
@@ -108,13 +98,6 @@ def _streams(given: InputContainer) -> tuple[VideoStream | None, AudioStream | N
     if film and film.width * film.height > MOST_PIXELS:
         raise _too_large()
     return film, sound
-
-
-def _is_cover(stream: VideoStream) -> bool:
-    """Whether a stream of pictures is the one on the cover of a sound."""
-    from av.stream import Disposition
-
-    return bool(stream.disposition & (Disposition.attached_pic | Disposition.still_image))
 
 
 def _copy(

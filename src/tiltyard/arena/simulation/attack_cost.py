@@ -64,12 +64,7 @@ class AttackReport(msgspec.Struct, frozen=True):
 
 
 def attack_report(
-    attack: Attack,
-    world: World,
-    votes: VoteColumns,
-    state: ArenaState,
-    attackers: Collection[str],
-    defence: Defence,
+    attack: Attack, world: World, votes: VoteColumns, state: ArenaState, attackers: Collection[str], defence: Defence
 ) -> AttackReport:
     """Compare the board of honest votes with those of all votes and of the votes that a defence leaves."""
     flagged = set(defence(votes, state))

@@ -23,7 +23,7 @@ from tiltyard.arena.policy import DefenceRules, Policy, WaitingRules
 from tiltyard.arena.schedule import Reserved
 from tiltyard.arena.simulation.attack_cost import RANKS, fewest
 from tiltyard.arena.simulation.learning import learn
-from tiltyard.arena.simulation.ledger import MemoryArena
+from tiltyard.arena.simulation.ledger import MemoryArena, opening
 from tiltyard.arena.simulation.population import World
 from tiltyard.arena.units import DAY, SECOND
 from tiltyard.arena.votes import VoteTable, vote_table
@@ -51,18 +51,9 @@ SHORT_SESSION = 8
 class LabSettings:
     """An attack and the arena it meets. Same settings, same result.
 
-    Parameters:
-        attack: What the attackers do.
-        attack_votes: How many votes they cast.
-        blocks: From how many address blocks.
-        days: Over how many days, the last of the thirty.
-        votes: Honest votes.
-        models: Models in the arena.
-        prompts: Prompts in the arena.
-        sd: Spread of the true strengths, in Elo points.
-        taste_sd: How much people differ in what they make of each model, in Elo points.
-        seed: Seed of everything.
-        policy: The policy of the defended arena.
+    `attack_votes` come from `blocks` address blocks over the last `days` of thirty; `votes` are honest. `sd` is the
+    spread of the true strengths, `taste_sd` how much people differ in what they make of each model, both in Elo points.
+    `policy` is that of the defended arena.
     """
 
     attack: LabAttack = "hunter"
@@ -118,9 +109,7 @@ class LabResult(msgspec.Struct, frozen=True):
 def attack_lab(settings: LabSettings, *, defended: bool) -> LabResult:
     """Play an attacked arena and measure what the attack achieved.
 
-    Parameters:
-        settings: The attack and the arena.
-        defended: Whether the pair waits and votes are weighed, as the policy says; else neither.
+    If it is `defended`, the pair waits and votes are weighed, as the policy says; else neither.
     """
     policy = settings.policy
     if not defended:
@@ -156,8 +145,8 @@ def attack_lab(settings: LabSettings, *, defended: bool) -> LabResult:
 def _learned(settings: LabSettings, policy: Policy, target: int) -> dict[float, int | None]:
     """The better of two ways to learn the target's answers: with patience, or voting on everything."""
     asked = {"target": target, "blocks": settings.blocks, "days": settings.days, "most_votes": settings.attack_votes}
-    opening = list(_opening(settings, policy))
-    ways = [learn(opening, **asked, patient=patient, seed=settings.seed).votes_for for patient in (True, False)]
+    events = list(opening(policy, models=settings.models, prompts=settings.prompts))
+    ways = [learn(events, **asked, patient=patient, seed=settings.seed) for patient in (True, False)]
     return min(
         ways, key=lambda way: [settings.attack_votes + 1 if votes is None else votes for votes in way.values()][::-1]
     )
@@ -185,7 +174,7 @@ class _Play:
         self.target = int(order[settings.models // 2])
         self.rival = int(order[settings.models // 2 - 1])
         self.engine = MemoryArena(settings.seed)
-        self.engine.append(_opening(settings, policy), 0)
+        self.engine.append(opening(policy, models=settings.models, prompts=settings.prompts), 0)
         self.on_target = self.passed = 0
         self._known: set[int] = set()
         self._carrier: tuple[str, str] | None = None
@@ -193,7 +182,6 @@ class _Play:
         self._sessions = 0
 
     def run(self) -> None:
-        """Everything in the order of its time."""
         for at, block, votes in sorted([*self._honest_sessions(), *self._attack_votes()], key=lambda each: each[0]):
             if votes:
                 self._honest(at, block, votes)
@@ -229,41 +217,42 @@ class _Play:
             now = at + number * 20 * SECOND
             matchup_id = engine.serve(voter, now, block)
             if self.rng.random() < 0.02:
-                engine.skip(matchup_id, voter, now)
+                engine.skip(matchup_id, now)
                 matchup_id = engine.serve(voter, now, block)
             shown = engine.state.schedule.in_flight[matchup_id]
-            engine.vote(matchup_id, voter, self.world.opinion(self.rng, shown, taste), now)
+            engine.vote(matchup_id, self.world.opinion(self.rng, shown, taste), now)
 
     def _attack(self, at: int, block: str) -> None:
         """One vote of the attack, after as many pairs passed over as that takes."""
         if self._carrier is not None:
             block = self._carry(at, block)
         seen = self._seen.setdefault(self._key(block, at), Counter())
+        stays = self.settings.attack in ("crowd-like", "dictionary")
         for attempt in range(TRIES):
-            voter = self._voter(block)
-            matchup_id = self.engine.serve(voter, at + attempt * SECOND, self._key(block, at))
+            voter, now = self._voter(block), at + attempt * SECOND
+            matchup_id = self.engine.serve(voter, now, self._key(block, at))
             shown = self.engine.state.schedule.in_flight[matchup_id]
             pair = frozenset((shown.a, shown.b))
             choice = self._wanted(shown)
             if choice is not None and self._starts_to_carry(voter, block):
-                self.engine.skip(matchup_id, voter, at + attempt * SECOND)
-                block = self._carry(at + attempt * SECOND, block)
+                self.engine.skip(matchup_id, now)
+                block = self._carry(now, block)
                 seen = self._seen.setdefault(self._key(block, at), Counter())
                 continue
             if choice is not None:
                 self.on_target += 1
             elif self.settings.attack == "random":
                 choice = Choice.A if self.rng.random() < 0.5 else Choice.B
-            elif self._stays() or (self._waits and seen[pair] >= self._passes) or attempt == TRIES - 1:
+            elif stays or (self._waits and seen[pair] >= self._passes) or attempt == TRIES - 1:
                 choice = self.world.opinion(self.rng, shown)
             if choice is not None:
                 del seen[pair]
-                self.engine.vote(matchup_id, voter, choice, at + attempt * SECOND)
+                self.engine.vote(matchup_id, choice, now)
                 if self.target in pair:
                     self._known.add(shown.prompt)
                 return
             seen[pair] += 1
-            self._pass(matchup_id, voter, at + attempt * SECOND)
+            self._pass(matchup_id, now)
 
     def _starts_to_carry(self, voter: str, block: str) -> bool:
         """Whether to keep this pair unvoted, for other blocks. Where no pair waits there is nothing to carry."""
@@ -286,7 +275,7 @@ class _Play:
         if self.target not in (shown.a, shown.b):
             self._carrier = None
         self.passed += 1
-        self.engine.skip(matchup_id, voter, at)
+        self.engine.skip(matchup_id, at)
         return block
 
     def _voter(self, block: str) -> str:
@@ -307,16 +296,13 @@ class _Play:
             return None
         return Choice.A if shown.a == self.target else Choice.B
 
-    def _stays(self) -> bool:
-        return self.settings.attack in ("crowd-like", "dictionary")
-
-    def _pass(self, matchup_id: str, voter: str, at: int) -> None:
+    def _pass(self, matchup_id: str, at: int) -> None:
         self.passed += 1
         if self.settings.attack == "undo-filter":
             self.engine.append([e.Voted(matchup_id=matchup_id, choice=Choice.A, undo_until=at + 5 * SECOND)], at)
             self.engine.append([e.Undone(matchup_id=matchup_id)], at)
         elif self.settings.attack == "hunter-long":
-            self.engine.skip(matchup_id, voter, at)
+            self.engine.skip(matchup_id, at)
         else:
             self.engine.expire(matchup_id, at)
 
@@ -375,16 +361,3 @@ class _Boards:
 
     def _rank(self, strength: Floats) -> int:
         return 1 + int((strength > strength[self.target]).sum())
-
-
-def _opening(settings: LabSettings, policy: Policy) -> Iterator[e.AnyBody]:
-    yield e.SettingsChanged(policy=policy)
-    yield e.PhaseChanged(phase=4)
-    for prompt in range(settings.prompts):
-        yield e.PromptAdded(prompt_id=f"prompt-{prompt:03d}", text=f"Prompt {prompt}")
-    for model in range(settings.models):
-        name = f"model-{model:03d}"
-        yield e.ModelAdded(model=name, display_name=f"Model {model}")
-        for prompt in range(settings.prompts):
-            answer = f"{name}-{prompt:03d}"
-            yield e.ResponseAdded(response_id=answer, model=name, prompt_id=f"prompt-{prompt:03d}", text=answer)

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import msgspec
 import numpy as np
 
 from tiltyard.arena.events import AnyBody, Choice
@@ -53,12 +52,12 @@ class Reader:
         """The texts whose author is known."""
 
     def see(self, group: _Group, prompt: int, texts: tuple[Text, Text]) -> None:
-        """A matchup of a group: two texts."""
         if prompt in group.texts:
             return
         group.texts[prompt] = texts
         for text in texts:
-            self._may_be.setdefault(text, self._left(prompt))
+            taken = {self.author[other] for other in self._of_prompt.get(prompt, ()) if other in self.author}
+            self._may_be.setdefault(text, self._everybody - taken)
             self._of_prompt.setdefault(prompt, set()).add(text)
             self._groups.setdefault(text, []).append(group)
         self._conclude(group)
@@ -80,12 +79,7 @@ class Reader:
         )
 
     def known(self, model: int) -> int:
-        """How many texts of this model are known."""
         return sum(author == model for author in self.author.values())
-
-    def _left(self, prompt: int) -> frozenset[int]:
-        taken = {self.author[text] for text in self._of_prompt.get(prompt, ()) if text in self.author}
-        return self._everybody - taken
 
     def _narrow(self, text: Text, to: frozenset[int]) -> None:
         """A text is by one of these. A known author wrote no other text to the prompt."""
@@ -113,45 +107,25 @@ class Reader:
                 self.author[text] for texts in group.texts.values() for text in texts if text in self.author
             }
             if len(group.authors) < 2:
-                for author in group.authors:
-                    self._one_of_two(group, author)
+                for author in group.authors:  # whatever text cannot be by the known one leaves the other
+                    for first, second in group.texts.values():
+                        for text, other in ((first, second), (second, first)):
+                            if author not in self._may_be[text]:
+                                self._narrow(other, frozenset((author,)))
                 return
         both = frozenset(group.authors)
         for first, second in group.texts.values():
             for text, other in ((first, second), (second, first)):
                 self._narrow(text, both - {self.author[other]} if other in self.author else both)
 
-    def _one_of_two(self, group: _Group, author: int) -> None:
-        """One author of a group is known: whatever text cannot be by them leaves the other."""
-        for first, second in group.texts.values():
-            for text, other in ((first, second), (second, first)):
-                if author not in self._may_be[text]:
-                    self._narrow(other, frozenset((author,)))
-
-
-class Learned(msgspec.Struct, frozen=True):
-    """After how many votes so much of one model's answers was known (None: not within the time), and what it took."""
-
-    votes_for: dict[float, int | None]
-    votes: int
-    pairs: int
-    matchups: int
-
 
 def learn(
     opening: Iterable[AnyBody], *, target: int, blocks: int, days: int, most_votes: int, patient: bool, seed: int = 0
-) -> Learned:
-    """Let readers learn the answers of one model in an arena that others vote in too, `OTHERS_A_DAY` votes.
+) -> dict[float, int | None]:
+    """After how many votes readers know so much of the answers of a model; None: not within the time or the votes.
 
-    Parameters:
-        opening: The events that set the arena up.
-        target: The model to learn, by number.
-        blocks: From how many address blocks they come.
-        days: For how many days.
-        most_votes: How many votes they cast at most.
-        patient: Whether they leave a pair that teaches nothing until it gives way, up to the last day; else they vote
-            on it, to go on.
-        seed: Seed of the engine.
+    Others vote too, `OTHERS_A_DAY` votes. `patient` readers leave a pair that teaches nothing until it gives way, up to
+    the last day; the others vote on it, to go on.
     """
     engine = MemoryArena(seed)
     engine.append(opening, 0)
@@ -163,7 +137,7 @@ def learn(
                 run.patient = patient and day < days - 1
                 run.others(round(OTHERS_A_DAY / blocks), at)
                 run.visit(f"block-{block}", at)
-    return Learned(run.reached, run.votes, run.pairs, run.matchups)
+    return run.reached
 
 
 class _Learning:
@@ -181,7 +155,7 @@ class _Learning:
         self._sessions = self._others = 0
         self._rng = np.random.default_rng([seed, 9])
         self.reached: dict[float, int | None] = dict.fromkeys(LEARNED)
-        self.votes = self.pairs = self.matchups = 0
+        self.votes = 0
 
     def others(self, votes: int, at: int) -> None:
         """Votes of other people, each from a block of their own: what is served next depends on them."""
@@ -189,7 +163,7 @@ class _Learning:
             self._others += 1
             voter = f"other-{self._others}"
             matchup_id = self._engine.serve(voter, at, voter)
-            self._engine.vote(matchup_id, voter, self._any_side(), at)
+            self._engine.vote(matchup_id, self._any_side(), at)
 
     def _any_side(self) -> Choice:
         return Choice.A if self._rng.random() < 0.5 else Choice.B
@@ -209,11 +183,11 @@ class _Learning:
             pair = pair_of(shown.a, shown.b)
             stuck = pair in left_before
             if self._reader.may_teach(group, self._target) or (stuck and not self.patient):
-                self._vote(matchup_id, shown, group, voter, at)
+                self._vote(matchup_id, shown, group, at)
                 self._groups.pop((block, pair), None)
                 left_before.discard(pair)
                 continue
-            self._engine.skip(matchup_id, voter, at)
+            self._engine.skip(matchup_id, at)
             if stuck:
                 return
             left_before.add(pair)
@@ -224,24 +198,22 @@ class _Learning:
         last, asked = first, 1
         seen = {first[1].prompt}
         while asked < LOOKS and len(seen) < self._engine.state.policy.waiting.prompts:
-            self._engine.skip(last[0], voter, at)
+            self._engine.skip(last[0], at)
             last, asked = self._ask(block, voter, at), asked + 1
             if pair_of(last[1].a, last[1].b) != pair_of(first[1].a, first[1].b) or last[1].prompt in seen:
                 break
             seen.add(last[1].prompt)
-        self.pairs += 1
         return last
 
     def _ask(self, block: str, voter: str, at: int) -> tuple[str, Reserved, _Group]:
-        self.matchups += 1
         matchup_id = self._engine.serve(voter, at, block)
         shown = self._engine.state.schedule.in_flight[matchup_id]
         group = self._groups.setdefault((block, pair_of(shown.a, shown.b)), _Group())
         self._reader.see(group, shown.prompt, ((shown.a, shown.prompt), (shown.b, shown.prompt)))
         return matchup_id, shown, group
 
-    def _vote(self, matchup_id: str, shown: Reserved, group: _Group, voter: str, at: int) -> None:
-        self._engine.vote(matchup_id, voter, self._any_side(), at)  # after ties the same prompts would come again
+    def _vote(self, matchup_id: str, shown: Reserved, group: _Group, at: int) -> None:
+        self._engine.vote(matchup_id, self._any_side(), at)  # after ties the same prompts would come again
         self.votes += 1
         self._reader.receipt(group, {(model, shown.prompt): model for model in (shown.a, shown.b)})
         share = self._reader.known(self._target) / self._answers

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 
 import msgspec
 import numpy as np
 
 from tiltyard.arena import events as e
-from tiltyard.arena.events import AnyBody, Event, MatchupServed
 from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups, served_event
-from tiltyard.arena.ratings import after_vote, rate_votes
+from tiltyard.arena.policy import Policy
+from tiltyard.arena.ratings import after_votes, rate_votes
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store, log
 from tiltyard.arena.store.matchups import NotedEvents
@@ -25,46 +26,8 @@ FIRST_DAY = 1_767_225_600_000_000
 """Simulated time begins on 1 January 2026, so that reports of it have dates."""
 
 
-class SimulatedArena(Protocol):
-    """Serves matchups and takes votes; times are microseconds. Who was served is in `state.schedule.in_flight`."""
-
-    @property
-    def state(self) -> ArenaState:
-        """The state after everything that happened."""
-        ...
-
-    def append(self, bodies: Iterable[e.AnyBody], at: int) -> None:
-        """Apply events not caused by voters: added models and prompts, phase changes."""
-        ...
-
-    @property
-    def reason(self) -> str:
-        """Why the matchup that was served last was chosen."""
-        ...
-
-    def serve(self, voter: str, at: int, block: str = "") -> str:
-        """Serve a matchup to a voter, from an address block if one is named; its id."""
-        ...
-
-    def vote(self, matchup_id: str, voter: str, choice: e.Choice, at: int) -> None:
-        """Take a vote."""
-        ...
-
-    def skip(self, matchup_id: str, voter: str, at: int) -> None:
-        """Take a skip."""
-        ...
-
-    def expire(self, matchup_id: str, at: int) -> None:
-        """Nobody voted in time."""
-        ...
-
-    def votes(self) -> VoteColumns:
-        """Every vote, in the order of the log."""
-        ...
-
-
 class MemoryArena:
-    """An engine without a store: it numbers events, applies them to a state in memory, and rates each vote."""
+    """An arena without a store: it numbers events, applies them to a state, and rates votes. Times are microseconds."""
 
     def __init__(self, seed: int = 0) -> None:
         self._votes = VoteColumns()
@@ -76,22 +39,18 @@ class MemoryArena:
         self._waiting = WaitingPairs()
 
     def append(self, bodies: Iterable[e.AnyBody], at: int) -> None:
-        """Number events and apply them."""
         state = self.state
         for body in bodies:
-            pair = None
-            if isinstance(body, e.Voted):
-                served = state.schedule.in_flight[body.matchup_id]
-                pair = (served.a, served.b)
+            served = state.schedule.in_flight[body.matchup_id] if isinstance(body, e.Voted) else None
             state.apply(state.seq + 1, e.Event(at, body))
             self._waiting.close(body, at)
-            if isinstance(body, e.Voted) and pair is not None:
-                state.show(after_vote(state.ratings, pair, body.choice, state.policy.rating))
+            if isinstance(body, e.Voted) and served is not None:
+                vote = (served.a, served.b, body.choice)
+                state.show(after_votes(state.ratings, [vote], state.policy.rating))
             elif isinstance(body, e.Undone | e.Excluded | e.Restored):
                 state.show(rate_votes(self._votes.table(state.catalog), state.policy.rating))
 
     def serve(self, voter: str, at: int, block: str = "") -> str:
-        """Choose a matchup from the state and what this voter has seen, and record it."""
         state = self.state
         seed = int(self._seeds.integers(1 << 62))
         seen = self._seen.setdefault(voter, SeenMatchups())
@@ -112,20 +71,16 @@ class MemoryArena:
         self._waiting.served(matchup_id, shown_pair(served, chosen.a, chosen.b, chosen.prompt, at), rules)
         return matchup_id
 
-    def vote(self, matchup_id: str, voter: str, choice: e.Choice, at: int) -> None:  # noqa: ARG002
-        """Record a vote."""
+    def vote(self, matchup_id: str, choice: e.Choice, at: int) -> None:
         self.append([e.Voted(matchup_id=matchup_id, choice=choice)], at)
 
-    def skip(self, matchup_id: str, voter: str, at: int) -> None:  # noqa: ARG002
-        """Record a skip."""
+    def skip(self, matchup_id: str, at: int) -> None:
         self.append([e.Skipped(matchup_id=matchup_id)], at)
 
     def expire(self, matchup_id: str, at: int) -> None:
-        """Record that nobody voted."""
         self.append([e.Expired(matchup_id=matchup_id)], at)
 
     def votes(self) -> VoteColumns:
-        """Every vote, in the order of the log."""
         return self._votes
 
 
@@ -134,26 +89,50 @@ class RecordingArena(MemoryArena):
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self.events: list[Event] = []
+        self.events: list[e.Event] = []
 
-    def append(self, bodies: Iterable[AnyBody], at: int) -> None:
-        """Number events, apply them and keep them."""
+    def append(self, bodies: Iterable[e.AnyBody], at: int) -> None:
         kept = list(bodies)
         super().append(kept, at)
-        self.events += [Event(at, body) for body in kept]
+        self.events += [e.Event(at, body) for body in kept]
 
 
-def keep_log(events: Sequence[Event], url: str) -> None:
+def opening(policy: Policy, *, models: int, prompts: int, phase: int = 4) -> Iterator[e.AnyBody]:
+    """The events that set up an arena of simulated models."""
+    yield e.SettingsChanged(policy=policy)
+    yield e.PhaseChanged(phase=phase)
+    for number in range(prompts):
+        yield e.PromptAdded(prompt_id=f"prompt-{number:03d}", text=f"Prompt {number}")
+    for number in range(models):
+        yield from add_model(number, prompts)
+
+
+def add_model(number: int, prompts: int) -> Iterator[e.AnyBody]:
+    """The events of a model that enters, with its answers, in which nothing tells who wrote them."""
+    name = f"model-{number:03d}"
+    yield e.ModelAdded(model=name, display_name=f"Model {number}")
+    for prompt in range(prompts):
+        answer = f"{name}-{prompt:03d}"
+        text = f"A simulated answer, {hashlib.sha256(answer.encode()).hexdigest()[:8]}."
+        yield e.ResponseAdded(response_id=answer, model=name, prompt_id=f"prompt-{prompt:03d}", text=text)
+
+
+def keep_log(events: Sequence[e.Event], url: str) -> None:
     """Write the events to a new arena."""
     Store.create(url).close()
-    fill_log([_dated(event) for event in events], url)
+    dated = []
+    for event in events:
+        body = event.body
+        if isinstance(body, e.MatchupServed):
+            body = msgspec.structs.replace(body, expires_at=body.expires_at + FIRST_DAY)
+        dated.append(e.Event(event.at + FIRST_DAY, body))
+    fill_log(dated, url)
 
 
-def fill_log(events: Sequence[Event], url: str, new_salt: Callable[[], str] = log.new_salt) -> None:
+def fill_log(events: Sequence[e.Event], url: str, new_salt: Callable[[], str] = log.new_salt) -> None:
     """Write the events to an empty arena."""
-    store = Store.open(url)
     state = ArenaState()
-    try:
+    with closing(Store.open(url)) as store:
         for start in range(0, len(events), AT_ONCE):
             part, rows = events[start : start + AT_ONCE], NotedEvents()
             with store.database.write(lock=True) as connection:
@@ -161,12 +140,3 @@ def fill_log(events: Sequence[Event], url: str, new_salt: Callable[[], str] = lo
                 for event in part:
                     rows.apply(state, event)
                 rows.write(connection)
-    finally:
-        store.close()
-
-
-def _dated(event: Event) -> Event:
-    body = event.body
-    if isinstance(body, MatchupServed):
-        body = msgspec.structs.replace(body, expires_at=body.expires_at + FIRST_DAY)
-    return Event(event.at + FIRST_DAY, body)

@@ -6,8 +6,8 @@ Used to tune the policy, and to test that the engine ranks correctly and what an
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal, Protocol, get_args
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Literal, get_args
 
 import msgspec
 import numpy as np
@@ -89,7 +89,6 @@ class World(msgspec.Struct, frozen=True, eq=False):
         return tuple(rng.normal(0.0, self.taste_sd, len(self.strength)).tolist()) if self.taste_sd > 0.0 else ()
 
     def opinion(self, rng: np.random.Generator, shown: Reserved, taste: tuple[float, ...] = ()) -> Choice:
-        """How an honest person votes on a matchup."""
         if rng.random() < self.both_bad_rate:
             return Choice.BOTH_BAD
         gap = self.on_prompt[shown.a][shown.prompt] - self.on_prompt[shown.b][shown.prompt]
@@ -118,77 +117,35 @@ def _tie_weight(strength: Floats, rate: float) -> float:
     return 0.5 * (low + high)
 
 
-class Voter(Protocol):
-    """How one session votes."""
+class Voter(msgspec.Struct, frozen=True):
+    """How one session votes: honestly and to its own taste, with probability `noise` at random; or as an attack.
 
-    def choose(self, rng: np.random.Generator, world: World, shown: Reserved) -> Choice:
-        """How this voter votes on a matchup."""
-        ...
+    `apathetic` clicks either side without reading, and `one-sided` nearly always the left one. Others recognise a
+    `target` whenever it is shown and vote for it; else they are honest, so as not to be noticed.
+    """
 
-    def seconds(self, rng: np.random.Generator) -> float:
-        """How long the voter takes for one vote."""
-        ...
-
-
-class Honest(msgspec.Struct, frozen=True):
-    """Votes honestly and to their own taste; with probability `noise`, at random."""
-
+    attack: AttackKind | None = None
     noise: float = 0.0
     taste: tuple[float, ...] = ()
+    target: int | None = None
 
     def choose(self, rng: np.random.Generator, world: World, shown: Reserved) -> Choice:
-        """An honest vote, or a random one."""
-        if self.noise > 0.0 and rng.random() < self.noise:
+        if self.attack == "apathetic" or (self.noise > 0.0 and rng.random() < self.noise):
             return Choice.A if rng.random() < 0.5 else Choice.B
+        if self.attack == "one-sided" and rng.random() < ONE_SIDED_SHARE:
+            return Choice.A
+        if self.target in (shown.a, shown.b):
+            return Choice.A if self.target == shown.a else Choice.B
         return world.opinion(rng, shown, self.taste)
 
     def seconds(self, rng: np.random.Generator) -> float:
-        """The time to read two answers."""
+        """How long a vote takes: as long as reading both answers, or hardly any time."""
+        if self.attack in ("apathetic", "one-sided"):
+            return CARELESS_SECONDS * math.exp(0.5 * rng.standard_normal())
         return READING_SECONDS * math.exp(0.7 * rng.standard_normal())
 
 
-class Apathetic(msgspec.Struct, frozen=True):
-    """Clicks either side without reading."""
-
-    def choose(self, rng: np.random.Generator, world: World, shown: Reserved) -> Choice:  # noqa: ARG002
-        """Any side."""
-        return Choice.A if rng.random() < 0.5 else Choice.B
-
-    def seconds(self, rng: np.random.Generator) -> float:
-        """No time at all."""
-        return CARELESS_SECONDS * math.exp(0.5 * rng.standard_normal())
-
-
-class OneSided(msgspec.Struct, frozen=True):
-    """Clicks the left side nearly always."""
-
-    def choose(self, rng: np.random.Generator, world: World, shown: Reserved) -> Choice:
-        """Side A, or occasionally an honest vote."""
-        return Choice.A if rng.random() < ONE_SIDED_SHARE else world.opinion(rng, shown)
-
-    def seconds(self, rng: np.random.Generator) -> float:
-        """No time at all."""
-        return CARELESS_SECONDS * math.exp(0.5 * rng.standard_normal())
-
-
-class Rigging(msgspec.Struct, frozen=True):
-    """Recognises one model whenever it is shown and votes for it; honest otherwise, so as not to be noticed."""
-
-    target: int
-
-    def choose(self, rng: np.random.Generator, world: World, shown: Reserved) -> Choice:
-        """The target, or an honest vote."""
-        if self.target == shown.a:
-            return Choice.A
-        return Choice.B if self.target == shown.b else world.opinion(rng, shown)
-
-    def seconds(self, rng: np.random.Generator) -> float:
-        """As long as an honest reader."""
-        return READING_SECONDS * math.exp(0.7 * rng.standard_normal())
-
-
-@dataclass(frozen=True, slots=True)
-class Attack:
+class Attack(msgspec.Struct, frozen=True):
     """An attack: some votes are not cast by honest readers.
 
     `share` is about their share of all votes. `target` is the number of the model that riggers push; None takes the one
@@ -206,16 +163,12 @@ class Attack:
             raise OptionError(f"attack: a share of {self.share} is out of range; expected more than 0 and less than 1.")
 
     def aim(self, world: World) -> int:
-        """The model that is pushed."""
         if self.target is not None:
             return self.target
         return int(np.argsort(-world.strength, kind="stable")[len(world.strength) // 2])
 
     def voter(self, world: World) -> Voter:
-        """One of the attackers."""
-        if self.kind == "apathetic":
-            return Apathetic()
-        return OneSided() if self.kind == "one-sided" else Rigging(self.aim(world))
+        return Voter(self.kind, target=self.aim(world) if self.kind in ("rigging", "sybil") else None)
 
 
 class VoterSession(msgspec.Struct, frozen=True):
@@ -243,39 +196,28 @@ class Regulars:
         self._tastes = [world.taste(rng) for _ in range(voters)]
 
     def come(self, rng: np.random.Generator) -> tuple[str, tuple[float, ...]]:
-        """Who comes next, and their taste."""
         number = min(int(np.searchsorted(self._until, rng.random())), len(self._tastes) - 1)
         return f"voter-{number:06d}", self._tastes[number]
 
 
+@dataclass(slots=True)
 class Crowd:
     """Sessions that come one after the other: each of somebody new, or of one of the regulars."""
 
-    def __init__(
-        self,
-        rng: np.random.Generator,
-        world: World,
-        *,
-        attack: Attack | None,
-        noise: float,
-        session_votes: float,
-        regulars: Regulars | None = None,
-        places: Places = "anywhere",
-    ) -> None:
-        self._rng = rng
-        self._world = world
-        self._attack = attack
-        self._noise = noise
-        self._mean = session_votes
-        self._regulars = regulars
-        self._sessions = 0
-        self._places: Places = places
-        self.attackers: set[str] = set()
+    rng: np.random.Generator
+    world: World
+    _: KW_ONLY
+    attack: Attack | None
+    noise: float
+    session_votes: float
+    regulars: Regulars | None = None
+    places: Places = "anywhere"
+    attackers: set[str] = field(default_factory=set)
+    _sessions: int = 0
 
     def next_session(self) -> VoterSession:
-        """The next session, and where it is."""
         session = self._next_session()
-        group, place = self._sessions // CLASS_SIZE, self._places
+        group, place = self._sessions // CLASS_SIZE, self.places
         if place == "mixed":
             place = "classes" if group % 2 else "homes"
         at = {"anywhere": "", "homes": f"home of {session.name}", "classes": f"class {group}"}
@@ -284,16 +226,16 @@ class Crowd:
     def _next_session(self) -> VoterSession:
         self._sessions += 1
         name = f"session-{self._sessions:06d}"
-        attack, rng = self._attack, self._rng
-        length = int(rng.geometric(1.0 / self._mean))
+        attack, rng = self.attack, self.rng
+        length = int(rng.geometric(1.0 / self.session_votes))
         if attack is None or rng.random() >= self._attacking_sessions(attack):
-            if self._regulars is None:
-                return VoterSession(name, Honest(self._noise, self._world.taste(rng)), length)
-            name, taste = self._regulars.come(rng)
-            return VoterSession(name, Honest(self._noise, taste), length)
+            if self.regulars is None:
+                return VoterSession(name, Voter(noise=self.noise, taste=self.world.taste(rng)), length)
+            name, taste = self.regulars.come(rng)
+            return VoterSession(name, Voter(noise=self.noise, taste=taste), length)
         self.attackers.add(name)
         return VoterSession(
-            name, attack.voter(self._world), SYBIL_VOTES if attack.kind == "sybil" else length, attacks=True
+            name, attack.voter(self.world), SYBIL_VOTES if attack.kind == "sybil" else length, attacks=True
         )
 
     def _attacking_sessions(self, attack: Attack) -> float:
@@ -301,4 +243,4 @@ class Crowd:
         if attack.kind != "sybil":
             return attack.share
         each = attack.share / SYBIL_VOTES
-        return each / (each + (1.0 - attack.share) / self._mean)
+        return each / (each + (1.0 - attack.share) / self.session_votes)

@@ -1,4 +1,4 @@
-"""What the site publishes, held against the truth: intervals and ranges of ranks, at the end and at every look.
+"""What the site publishes, held against the truth at the end and at every look: intervals, ranges of ranks, badges.
 
 The fit is the one behind the published board, with the policy's own settings. The truth is what that fit tends to as
 voters (and, if intervals are to speak for them, prompts) grow in number while everybody meets everybody as often as
@@ -7,15 +7,17 @@ here: people of different tastes make differences look smaller than they are to 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
 import numpy as np
 
+from tiltyard.arena.board import Evidence, live_board, official_order
 from tiltyard.arena.catalog import Catalog
+from tiltyard.arena.following.replay import evidence_of, replay
 from tiltyard.arena.offline import published_estimator
 from tiltyard.arena.policy import IntervalRules, SpeakFor
-from tiltyard.arena.simulation.badges import BadgeCheck, check_badges
 from tiltyard.arena.simulation.population import World
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.votes import VoteColumns, VoteTable, vote_table
@@ -26,12 +28,41 @@ from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.errors import BattleError, RatingError
 from tiltyard.ratings import LOGITS_PER_POINT
 from tiltyard.ratings.ranks import kendall_tau
-from tiltyard.types import Floats
+from tiltyard.types import Floats, Ints
+from tiltyard.validity.publication import Badge
 
 SAME = 1e-4
 """Models whose true ratings differ by less than this many points are equal: neither is to be ranked above the other."""
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(41)
+
+
+class BadgeCheck(msgspec.Struct, frozen=True):
+    """The board at one look: its Stable models, those more than one place from their true one, and the label."""
+
+    stable: int
+    stable_off: int
+    label: bool
+    unmet: tuple[str, ...]
+    """The rules that keep it from being officially stable, each with what was found."""
+
+
+class BadgeSummary(msgspec.Struct, frozen=True):
+    """What badges and label were worth over a run; votes are those cast until then, None: never.
+
+    `stable_seen` counts Stable models over all looks and `stable_off` those of them that stood more than one place from
+    their true one.
+    """
+
+    stable: int
+    stable_seen: int
+    stable_off: int
+    first_stable: int | None
+    label_from: int | None
+    """From which look on the board was officially stable without a break until the end."""
+    label_first: int | None
+    label_looks: int
+    unmet: tuple[str, ...]
 
 
 class PublishedCheck(msgspec.Struct, frozen=True):
@@ -74,12 +105,13 @@ def check_published(
         return PublishedCheck(len(votes), remarks=(str(error),))
     truth = np.array([target[entry.model].rating for entry in board])
     rating = np.array([entry.rating for entry in board])
+    low, high = _rank_ranges(board)
     return PublishedCheck(
         len(votes),
-        _tau(rating, truth),
+        tau(rating, truth),
         _contained(board, rating, truth),
         ranks_hold(board, truth),
-        _told_apart(board),
+        int((high[:, None] < low[None, :]).sum()),
         tuple(board.remarks),
         None if state is None else check_badges(state, table, board, truth),
     )
@@ -134,21 +166,63 @@ def _contained(board: Leaderboard, rating: Floats, truth: Floats) -> float | Non
     return float(((low <= at) & (at <= high))[known].mean())
 
 
+def _rank_ranges(board: Leaderboard) -> tuple[Ints, Ints]:
+    low = np.array([entry.rank_low or 1 for entry in board])
+    return low, np.array([entry.rank_high or len(low) for entry in board])
+
+
 def ranks_hold(board: Leaderboard, truth: Floats) -> bool:
     """Whether every range of ranks contains every rank that the model could truly be given."""
     above = (truth[None, :] > truth[:, None] + SAME).sum(axis=1)
     level = (truth[None, :] >= truth[:, None] - SAME).sum(axis=1)
-    low = np.array([entry.rank_low or 1 for entry in board])
-    high = np.array([entry.rank_high or len(truth) for entry in board])
+    low, high = _rank_ranges(board)
     return bool((low <= 1 + above).all() and (high >= level).all())
 
 
-def _told_apart(board: Leaderboard) -> int:
-    low = np.array([entry.rank_low or 1 for entry in board])
-    high = np.array([entry.rank_high or len(low) for entry in board])
-    return int((high[:, None] < low[None, :]).sum())
-
-
-def _tau(left: Floats, right: Floats) -> float | None:
+def tau(left: Floats, right: Floats) -> float | None:
+    """Kendall's tau; None where it is not known."""
     value = kendall_tau(left, right) if len(left) > 1 else float("nan")
     return None if np.isnan(value) else value
+
+
+def check_badges(state: ArenaState, table: VoteTable, board: Leaderboard, truth: Floats) -> BadgeCheck:
+    """The live board with the evidence of all counted votes, held against the true ratings of the models of `board`."""
+    enabled = [state.catalog.models[model].model for model in official_order(state)]
+    result = evidence_of(table, None, replay(table, state.policy), state.policy, state.phase, enabled)
+    places = {entry.model: (entry.rank_low, entry.rank_high) for entry in board if entry.rank_low and entry.rank_high}
+    shown = live_board(state, evidence=Evidence(places, result.largest_voter, result.earlier))
+    models = [entry.model for entry in board]
+    true_place = {models[i]: place for place, i in enumerate(np.argsort(-truth, kind="stable").tolist(), start=1)}
+    stable = [row for row in shown.rows if row.badge is Badge.STABLE]
+    return BadgeCheck(
+        len(stable),
+        sum(abs(row.rank - true_place[row.model]) > 1 for row in stable),
+        shown.publication.status == "officially stable",
+        tuple(
+            rule.name if rule.value is None else f"{rule.name} {rule.value:.3g}"
+            for rule in shown.publication.deciding
+            if not rule.met
+        ),
+    )
+
+
+def badge_summary(looks: Sequence[tuple[int, BadgeCheck]]) -> BadgeSummary | None:
+    """The checks of all looks together, each with the votes cast by then; None without a look."""
+    if not looks:
+        return None
+    reached = [votes for votes, check in looks if check.label]
+    lasting: int | None = None
+    for votes, check in reversed(looks):
+        if not check.label:
+            break
+        lasting = votes
+    return BadgeSummary(
+        stable=looks[-1][1].stable,
+        stable_seen=sum(check.stable for _, check in looks),
+        stable_off=sum(check.stable_off for _, check in looks),
+        first_stable=next((votes for votes, check in looks if check.stable), None),
+        label_from=lasting,
+        label_first=reached[0] if reached else None,
+        label_looks=len(reached),
+        unmet=looks[-1][1].unmet,
+    )

@@ -19,24 +19,15 @@ from tiltyard.arena.matchmaking.voter_view import diversity_most
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.schedule import Reserved
 from tiltyard.arena.simulation.attack_cost import AttackReport
-from tiltyard.arena.simulation.badges import BadgeSummary, badge_summary
 from tiltyard.arena.simulation.population import World
-from tiltyard.arena.simulation.published import PublishedCheck
+from tiltyard.arena.simulation.published import BadgeSummary, tau
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.tallies import Pair, pair_of
-from tiltyard.arena.votes import VoteColumns
-from tiltyard.arena.weekly import window_exposure
-from tiltyard.ratings.ranks import kendall_tau
-from tiltyard.types import Floats
 
 TRAFFIC_SPAN = 200
 """A model's share of the traffic is measured over this many consecutive matchups."""
 
-
 NORMAL_95 = 1.959963984540054
-
-FAR_BEYOND = 0.20
-"""No model should be this far from its exposure target, except one that entered or left the contender band."""
 
 
 class CurvePoint(msgspec.Struct, frozen=True):
@@ -102,13 +93,7 @@ class SeenAgain(msgspec.Struct, frozen=True):
 class SimulationResult(msgspec.Struct, frozen=True):
     """How fast and accurately the arena ranked, and how fairly it served.
 
-    Taus are Kendall's, to the true strengths. Exposure is that of the last window of counted votes, as in the weekly
-    report: `in_tolerance` counts models, `beyond_20_percent` names those further off, and `crossed_band` those that
-    were contenders for a part of it.
-    `lane_shares` are over the matchups served while the contender lane could serve, `lane_shares_all` over all.
-    `interval_coverage` is the share of Bradley–Terry's 95 % intervals that contain the true strength,
-    `deviation_coverage` that of rating ± 1.96 Glicko deviations. Bradley–Terry's values are None if the votes cannot be
-    rated, and `remarks` says why.
+    Bradley–Terry's values are None if the votes cannot be rated, and `remarks` says why.
     """
 
     models: int
@@ -217,7 +202,6 @@ class Monitor:
         self._again: Counter[str] = Counter()
 
     def note(self, state: ArenaState, served: Reserved, reason: str) -> None:
-        """Count a matchup that was just served from this state."""
         pair = pair_of(served.a, served.b)
         self.served += 1
         self.lanes[served.lane] += 1
@@ -249,7 +233,6 @@ class Monitor:
 
     @property
     def seen_again(self) -> SeenAgain | None:
-        """What visitors noticed of pairs that wait."""
         again, served = self._again, self._again["served"]
         return SeenAgain(*(again[name] / served for name in ("visitor", "block", "page"))) if served else None
 
@@ -314,7 +297,7 @@ def neighbour_pairs(state: ArenaState, meetings: Sequence[ContenderMeeting]) -> 
 def official_tau(state: ArenaState, world: World) -> float | None:
     """Kendall's tau of the conservative order to the truth, over the models present."""
     models = len(state.catalog.models)
-    return _tau(state.conservative, world.strength[:models])
+    return tau(state.conservative, world.strength[:models])
 
 
 def established(state: ArenaState) -> NDArray[np.bool_]:
@@ -332,71 +315,8 @@ def deviation_coverage(state: ArenaState, world: World) -> float:
     return float((np.abs(off) <= NORMAL_95 * now.deviation).mean())
 
 
-def summary(
-    *,
-    seed: int,
-    state: ArenaState,
-    world: World,
-    votes: VoteColumns,
-    monitor: Monitor,
-    curve: Sequence[CurvePoint],
-    late_model: LateModel | None,
-    attack: AttackReport | None,
-    looks: Sequence[PublishedCheck],
-    published: PublishedCheck,
-) -> SimulationResult:
-    """Assemble the result from the records, the final state and the votes."""
-    names = [model.model for model in state.catalog.models]
-    fair = window_exposure(state, votes.table(state.catalog), list(range(len(names))))
-    wrong = [look.votes for look in looks if look.ranks_hold is False]
-    ties = int(state.tallies.ties.view.sum()) // 2
-    return SimulationResult(
-        models=len(names),
-        prompts=len(state.catalog.prompts),
-        votes=len(votes),
-        served=monitor.served,
-        seed=seed,
-        kendall_tau=official_tau(state, world),
-        kendall_tau_bradley_terry=published.tau,
-        in_tolerance=int(fair.within.sum()),
-        in_tolerance_of_even_share=int(fair.within_even.sum()),
-        even_share=fair.even_target,
-        exposure_targets=(float(fair.targets.min()), float(fair.targets.max())),
-        beyond_20_percent=tuple(names[i] for i in np.flatnonzero(np.abs(fair.off) > FAR_BEYOND)),
-        crossed_band=tuple(names[i] for i in sorted(monitor.crossed)),
-        in_flight_duplicates=monitor.duplicates / monitor.served,
-        diversity_broken=monitor.diversity_broken,
-        lane_shares=_shares(monitor.lanes_when_open),
-        lane_shares_all=_shares(monitor.lanes),
-        matchups_lanes_open=monitor.lanes_when_open.total(),
-        contender_lane=contender_shares(monitor.contender_meetings, state.policy.contender_band),
-        neighbour_pairs=neighbour_pairs(state, monitor.contender_meetings),
-        side_a_share=monitor.first_named_as_a / monitor.served,
-        established=int(established(state).sum()),
-        interval_coverage=published.intervals,
-        ranks_hold=published.ranks_hold,
-        looks=len(looks),
-        looks_with_a_wrong_range=len(wrong),
-        first_wrong_look=wrong[0] if wrong else None,
-        deviation_coverage=deviation_coverage(state, world),
-        mean_deviation=float(state.ratings.deviation.mean()),
-        tie_share=ties / max(len(votes), 1),
-        largest_traffic_share=max(monitor.largest_share.values(), default=0.0),
-        curve=tuple(curve),
-        late_model=late_model,
-        attack=attack,
-        remarks=published.remarks,
-        badges=badge_summary([(look.votes, look.badges) for look in looks if look.badges is not None]),
-        seen_again=monitor.seen_again,
-    )
-
-
-def _shares(lanes: dict[str, int]) -> dict[str, float]:
+def lane_shares(lanes: dict[str, int]) -> dict[str, float]:
+    """The share of every lane."""
     total = sum(lanes.values())
     known = [*LANES, *sorted(set(lanes) - set(LANES))]
     return {lane: lanes.get(lane, 0) / total if total else 0.0 for lane in known}
-
-
-def _tau(left: Floats, right: Floats) -> float | None:
-    value = kendall_tau(left, right)
-    return None if np.isnan(value) else value

@@ -2,43 +2,39 @@
 
 from __future__ import annotations
 
-import hashlib
 import heapq
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import get_args
 
 import numpy as np
 
-from tiltyard.arena import events as e
 from tiltyard.arena.board import coverages
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.simulation.attack_cost import Defence, attack_report, flagged_voters
-from tiltyard.arena.simulation.ledger import MemoryArena, SimulatedArena
-from tiltyard.arena.simulation.population import (
-    Attack,
-    Crowd,
-    Diligence,
-    Places,
-    Regulars,
-    VoterSession,
-    World,
-)
-from tiltyard.arena.simulation.published import PublishedCheck, check_published
+from tiltyard.arena.simulation.ledger import MemoryArena, add_model, opening
+from tiltyard.arena.simulation.population import Attack, Crowd, Diligence, Places, Regulars, VoterSession, World
+from tiltyard.arena.simulation.published import PublishedCheck, badge_summary, check_published
 from tiltyard.arena.simulation.result import (
     CurvePoint,
     LateModel,
     Monitor,
     SimulationResult,
+    contender_shares,
+    deviation_coverage,
     established,
+    lane_shares,
+    neighbour_pairs,
     official_tau,
-    summary,
 )
 from tiltyard.arena.units import SECOND
+from tiltyard.arena.weekly import window_exposure
 from tiltyard.errors import OptionError
 
 LEFT_ALONE_TIMES = 10.0
 """A matchup left to expire stays in flight this many times as long as one that is voted on."""
+
+FAR_BEYOND = 0.20
+"""No model should be this far from its exposure target, except one that entered or left the contender band."""
 
 WATCHED_EVERY = 50
 """How often, in votes, to check whether the late model is established."""
@@ -46,13 +42,7 @@ WATCHED_EVERY = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimulationSettings:
-    """An arena, its voters and how long they vote. Same settings, same result.
-
-    `votes` are counted votes; `in_flight` matchups are always open. `sd` is the spread of true
-    strengths in Elo points, `wobble_sd` how much they differ from prompt to prompt. `late_model`: the last model enters
-    when half of the votes are cast. `skip_rate` of the matchups are skipped and `expire_rate` left to expire, after ten
-    times the usual time. `curve_points`: how often during the run the order is compared with the truth.
-    """
+    """An arena, its voters and how long they vote. Same settings, same result."""
 
     models: int = 38
     """Models in the arena: `--models`."""
@@ -89,7 +79,7 @@ class SimulationSettings:
     skip_rate: float = 0.02
     """Share of matchups that are skipped: `--skip-rate`."""
     expire_rate: float = 0.01
-    """Share that is left to expire."""
+    """Share that is left to expire, after ten times the usual time."""
     visitors: Places = "anywhere"
     """Where visitors are: `anywhere` (no pair waits), `homes`, `classes` of thirty or `mixed`: `--visitors`."""
     session_votes: float = 25.0
@@ -122,20 +112,15 @@ class SimulationSettings:
         if self.skip_rate < 0.0 or self.expire_rate < 0.0 or self.skip_rate + self.expire_rate >= 1.0:
             raise OptionError("simulate: skip rate and expire rate must be shares that leave some votes.")
 
-    @property
-    def models_at_start(self) -> int:
-        """How many models there are when the first matchup is served."""
-        return self.models - 1 if self.late_model else self.models
-
 
 def simulate(
-    settings: SimulationSettings, engine: SimulatedArena | None = None, defence: Defence = flagged_voters
+    settings: SimulationSettings, engine: MemoryArena | None = None, defence: Defence = flagged_voters
 ) -> SimulationResult:
     """Simulate voters in an arena with known strengths; returns how accurately, fast and fairly it ranked.
 
     Parameters:
         settings: What is simulated.
-        engine: An empty arena; without one, a ledger in memory.
+        engine: An empty arena; without one, a new one in memory.
         defence: Which voters an attacked arena would leave out.
     """
     rng = np.random.default_rng([settings.seed, 0])
@@ -152,44 +137,20 @@ def simulate(
     engine = MemoryArena(settings.seed) if engine is None else engine
     run = _Run(settings, engine, world, rng)
     run.play()
-    votes, attack = engine.votes(), None
-    if settings.attack is not None:
-        attack = attack_report(settings.attack, world, votes, engine.state, run.crowd.attackers, defence)
-    return summary(
-        seed=settings.seed,
-        state=engine.state,
-        world=world,
-        votes=votes,
-        monitor=run.monitor,
-        curve=run.curve,
-        late_model=run.late_model(),
-        attack=attack,
-        looks=run.looks,
-        published=published(engine, settings, world),
-    )
-
-
-def published(
-    engine: SimulatedArena, settings: SimulationSettings, world: World, *, misfit: bool = True
-) -> PublishedCheck:
-    """What the site would publish now, held against the truth; without `misfit` its fit is not checked."""
-    state = engine.state
-    return check_published(
-        engine.votes(), state.catalog, state.policy.intervals, world, settings.noise, misfit=misfit, state=state
-    )
+    return run.result(defence)
 
 
 class _Run:
     """A running simulation. Each slot is one matchup in flight, used by one session after another."""
 
     def __init__(
-        self, settings: SimulationSettings, engine: SimulatedArena, world: World, rng: np.random.Generator
+        self, settings: SimulationSettings, engine: MemoryArena, world: World, rng: np.random.Generator
     ) -> None:
         self._settings = settings
         self._engine = engine
         self._world = world
         self._rng = rng
-        self.crowd = Crowd(
+        self._crowd = Crowd(
             rng,
             world,
             attack=settings.attack,
@@ -200,9 +161,9 @@ class _Run:
             if settings.voters
             else None,
         )
-        self.monitor = Monitor(settings.policy, settings.prompts)
-        self.curve: list[CurvePoint] = []
-        self.looks: list[PublishedCheck] = []
+        self._monitor = Monitor(settings.policy, settings.prompts)
+        self._curve: list[CurvePoint] = []
+        self._looks: list[PublishedCheck] = []
         self._due: list[tuple[int, int, str, VoterSession, int, str]] = []
         self._served = 0
         self._cast = 0
@@ -210,27 +171,29 @@ class _Run:
         self._established: int | None = None
 
     def play(self) -> None:
-        """Run the arena until the votes are cast."""
         settings = self._settings
-        self._engine.append(_opening(settings), 0)
+        start = opening(
+            settings.policy,
+            models=settings.models - settings.late_model,
+            prompts=settings.prompts,
+            phase=settings.phase,
+        )
+        self._engine.append(start, 0)
         for _ in range(settings.in_flight):
-            session = self.crowd.next_session()
+            session = self._crowd.next_session()
             self._serve(0, session, session.matchups)
         marks, looks = _marks(settings.votes, settings.curve_points), _marks(settings.votes, settings.looks)
         while self._cast < settings.votes:
             self._step()
             if self._cast in marks:
                 marks.remove(self._cast)
-                self.curve.append(self._point())
+                state = self._engine.state
+                tau, covered = official_tau(state, self._world), float(coverages(state).mean())
+                self._curve.append(CurvePoint(self._cast, tau, int(established(state).sum()), covered))
             if self._cast in looks:
                 looks.remove(self._cast)
-                self.looks.append(published(self._engine, settings, self._world, misfit=False))
+                self._looks.append(self._published(misfit=False))
             self._watch_late_model()
-
-    def _point(self) -> CurvePoint:
-        state = self._engine.state
-        covered = float(coverages(state).mean())
-        return CurvePoint(self._cast, official_tau(state, self._world), int(established(state).sum()), covered)
 
     def _step(self) -> None:
         """The next thing that happens: a session is done with its matchup, and it or the next one gets another."""
@@ -238,21 +201,21 @@ class _Run:
         if act == "vote":
             shown = self._engine.state.schedule.in_flight[matchup_id]
             choice = session.voter.choose(self._rng, self._world, shown)
-            self._engine.vote(matchup_id, session.name, choice, at)
+            self._engine.vote(matchup_id, choice, at)
             self._cast += 1
         elif act == "skip":
-            self._engine.skip(matchup_id, session.name, at)
+            self._engine.skip(matchup_id, at)
         else:
             self._engine.expire(matchup_id, at)
         if left <= 1 or act == "expire":
-            session = self.crowd.next_session()
+            session = self._crowd.next_session()
             left = session.matchups + 1
         self._serve(at, session, left - 1)
 
     def _serve(self, at: int, session: VoterSession, left: int) -> None:
         matchup_id = self._engine.serve(session.name, at, session.block)
         state = self._engine.state
-        self.monitor.note(state, state.schedule.in_flight[matchup_id], self._engine.reason)
+        self._monitor.note(state, state.schedule.in_flight[matchup_id], self._engine.reason)
         self._served += 1
         seconds = session.voter.seconds(self._rng)
         luck = self._rng.random()
@@ -270,39 +233,68 @@ class _Run:
             return
         if self._entered is None:
             if self._cast >= settings.votes // 2:
-                self._engine.append(_model(settings.models - 1, settings.prompts), self._due[0][0])
+                self._engine.append(add_model(settings.models - 1, settings.prompts), self._due[0][0])
                 self._entered = self._cast
-        elif self._established is None and self._cast % WATCHED_EVERY == 0 and self._is_established():
+        elif self._established is None and self._cast % WATCHED_EVERY == 0 and established(self._engine.state)[-1]:
             self._established = self._cast - self._entered
 
-    def _is_established(self) -> bool:
-        return bool(established(self._engine.state)[-1])
+    def _published(self, *, misfit: bool = True) -> PublishedCheck:
+        state, rules = self._engine.state, self._engine.state.policy.intervals
+        return check_published(
+            self._engine.votes(), state.catalog, rules, self._world, self._settings.noise, misfit=misfit, state=state
+        )
 
-    def late_model(self) -> LateModel | None:
-        """How the late model did, if there was one."""
-        if self._entered is None:
-            return None
-        share = self.monitor.largest_share.get(self._settings.models - 1, 0.0)
-        return LateModel(self._entered, share, self._established)
-
-
-def _opening(settings: SimulationSettings) -> Iterator[e.AnyBody]:
-    """The events that set up the arena."""
-    yield e.SettingsChanged(policy=settings.policy)
-    yield e.PhaseChanged(phase=settings.phase)
-    for number in range(settings.prompts):
-        yield e.PromptAdded(prompt_id=f"prompt-{number:03d}", text=f"Prompt {number}")
-    for number in range(settings.models_at_start):
-        yield from _model(number, settings.prompts)
-
-
-def _model(number: int, prompts: int) -> Iterator[e.AnyBody]:
-    name = f"model-{number:03d}"
-    yield e.ModelAdded(model=name, display_name=f"Model {number}")
-    for prompt in range(prompts):
-        answer = f"{name}-{prompt:03d}"
-        text = f"A simulated answer, {hashlib.sha256(answer.encode()).hexdigest()[:8]}."  # nothing that reveals who
-        yield e.ResponseAdded(response_id=answer, model=name, prompt_id=f"prompt-{prompt:03d}", text=text)
+    def result(self, defence: Defence) -> SimulationResult:
+        settings, state, world, monitor = self._settings, self._engine.state, self._world, self._monitor
+        votes, published, attack, late_model = self._engine.votes(), self._published(), None, None
+        if settings.attack is not None:
+            attack = attack_report(settings.attack, world, votes, state, self._crowd.attackers, defence)
+        if self._entered is not None:
+            share = monitor.largest_share.get(settings.models - 1, 0.0)
+            late_model = LateModel(self._entered, share, self._established)
+        names = [model.model for model in state.catalog.models]
+        fair = window_exposure(state, votes.table(state.catalog), list(range(len(names))))
+        wrong = [look.votes for look in self._looks if look.ranks_hold is False]
+        ties = int(state.tallies.ties.view.sum()) // 2
+        return SimulationResult(
+            models=len(names),
+            prompts=len(state.catalog.prompts),
+            votes=len(votes),
+            served=monitor.served,
+            seed=settings.seed,
+            kendall_tau=official_tau(state, world),
+            kendall_tau_bradley_terry=published.tau,
+            in_tolerance=int(fair.within.sum()),
+            in_tolerance_of_even_share=int(fair.within_even.sum()),
+            even_share=fair.even_target,
+            exposure_targets=(float(fair.targets.min()), float(fair.targets.max())),
+            beyond_20_percent=tuple(names[i] for i in np.flatnonzero(np.abs(fair.off) > FAR_BEYOND)),
+            crossed_band=tuple(names[i] for i in sorted(monitor.crossed)),
+            in_flight_duplicates=monitor.duplicates / monitor.served,
+            diversity_broken=monitor.diversity_broken,
+            lane_shares=lane_shares(monitor.lanes_when_open),
+            lane_shares_all=lane_shares(monitor.lanes),
+            matchups_lanes_open=monitor.lanes_when_open.total(),
+            contender_lane=contender_shares(monitor.contender_meetings, state.policy.contender_band),
+            neighbour_pairs=neighbour_pairs(state, monitor.contender_meetings),
+            side_a_share=monitor.first_named_as_a / monitor.served,
+            established=int(established(state).sum()),
+            interval_coverage=published.intervals,
+            ranks_hold=published.ranks_hold,
+            looks=len(self._looks),
+            looks_with_a_wrong_range=len(wrong),
+            first_wrong_look=wrong[0] if wrong else None,
+            deviation_coverage=deviation_coverage(state, world),
+            mean_deviation=float(state.ratings.deviation.mean()),
+            tie_share=ties / max(len(votes), 1),
+            largest_traffic_share=max(monitor.largest_share.values(), default=0.0),
+            curve=tuple(self._curve),
+            late_model=late_model,
+            attack=attack,
+            remarks=published.remarks,
+            badges=badge_summary([(look.votes, look.badges) for look in self._looks if look.badges is not None]),
+            seen_again=monitor.seen_again,
+        )
 
 
 def _marks(votes: int, points: int) -> set[int]:

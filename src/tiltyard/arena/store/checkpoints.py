@@ -94,7 +94,7 @@ def load_state(connection: Connection, until: int | None = None) -> tuple[ArenaS
 
 
 def load_votes(connection: Connection, until: int | None = None) -> tuple[ArenaState, VoteColumns, str]:
-    """The same with all votes in memory, each with its status at that place."""
+    """`load_state` with all votes in memory, each with its status at that place."""
     state, digest = load_state(connection, until)
     state.votes = votes = votes_at(connection, state)
     return state, votes, digest
@@ -114,11 +114,7 @@ def keep_checkpoint(connection: Connection, state: ArenaState) -> str:
     """Write a checkpoint, and drop old ones; the SHA-256 of its bytes."""
     data = encode_state(state)
     connection.execute("INSERT INTO checkpoints VALUES (?, ?) ON CONFLICT DO NOTHING", state.seq, data)
-    signed = [
-        body.until
-        for _, _, body in log.of_kinds(connection, ["head_published"])
-        if isinstance(body, HeadPublished) and body.file is not None
-    ]
+    signed = [body.until for body in log.bodies_of(connection, HeadPublished) if body.file is not None]
     connection.execute(
         "DELETE FROM checkpoints WHERE seq NOT IN (SELECT seq FROM checkpoints ORDER BY seq DESC LIMIT ?) "
         "AND NOT (seq IN ??)",
@@ -130,12 +126,8 @@ def keep_checkpoint(connection: Connection, state: ArenaState) -> str:
 
 def encode_state(state: ArenaState) -> bytes:
     """The state as bytes."""
-    return zlib.compress(_encoder.encode(_frozen(state)), 1)
-
-
-def _frozen(state: ArenaState) -> StoredState:
     catalog, tallies, schedule = state.catalog, state.tallies, state.schedule
-    return StoredState(
+    stored = StoredState(
         seq=state.seq,
         at=state.at,
         latest=state.latest,
@@ -174,6 +166,7 @@ def _frozen(state: ArenaState) -> StoredState:
         review=state.review,
         head=state.head,
     )
+    return zlib.compress(_encoder.encode(stored), 1)
 
 
 def decode_state(data: bytes, votes: VoteBook | None = None) -> ArenaState:
@@ -185,7 +178,11 @@ def decode_state(data: bytes, votes: VoteBook | None = None) -> ArenaState:
     state.review, state.head = frozen.review, frozen.head
     _fill_catalog(state.catalog, frozen)
     state.grow()
-    _fill_tallies(state.tallies, frozen)
+    for grid, cells in zip(_grids(state.tallies), frozen.grids, strict=True):
+        grid.view[:] = np.frombuffer(cells, dtype=np.int32).reshape(grid.view.shape)
+    for low, high, prompt, n in frozen.pair_prompts:
+        state.tallies.pair_prompts.setdefault((low, high), Counter())[prompt] = n
+    state.tallies.restored()
     _fill_schedule(state.schedule, frozen)
     return state
 
@@ -218,14 +215,6 @@ def _fill_catalog(catalog: Catalog, frozen: StoredState) -> None:
     catalog.withdrawn, catalog.erased_prompts = set(frozen.withdrawn), set(frozen.erased_prompts)
     catalog.kinds.update(frozen.kinds)
     catalog.hide_telling = frozen.policy.bank.hide_self_naming
-
-
-def _fill_tallies(tallies: Tallies, frozen: StoredState) -> None:
-    for grid, data in zip(_grids(tallies), frozen.grids, strict=True):
-        grid.view[:] = np.frombuffer(data, dtype=np.int32).reshape(grid.view.shape)
-    for low, high, prompt, n in frozen.pair_prompts:
-        tallies.pair_prompts.setdefault((low, high), Counter())[prompt] = n
-    tallies.restored()
 
 
 def _fill_schedule(schedule: Schedule, frozen: StoredState) -> None:

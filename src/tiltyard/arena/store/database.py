@@ -78,16 +78,13 @@ class Connection:
         """The last event that this transaction wrote, and its hash."""
 
     def rows(self, sql: str, *values: object) -> list[Row]:
-        """All rows of a query."""
         return list(self._run(sql, values).fetchall())
 
     def one(self, sql: str, *values: object) -> Row | None:
-        """The first row of a query; None if there is none."""
         row: Row | None = self._run(sql, values).fetchone()
         return row
 
     def value(self, sql: str, *values: object) -> Any:
-        """The first value of the first row; None if there is none."""
         row = self.one(sql, *values)
         return None if row is None else row[0]
 
@@ -179,11 +176,9 @@ class Database:
             yield connection
 
     def exists(self) -> bool:
-        """Whether there is something to open: a file for SQLite; always true for PostgreSQL."""
         return self.path is None or self.path.is_file()
 
     def schema(self) -> str | None:
-        """The number of the schema; None if there is no arena in the database."""
         if not self.exists():
             return None
         with self.read() as connection:
@@ -194,7 +189,6 @@ class Database:
             return found
 
     def create_tables(self, arena: str) -> None:
-        """Make the tables of an empty arena with this id."""
         sql = SCHEMA.read_text(encoding="utf-8")
         for word, spelling in _SPELLINGS[self.is_sqlite].items():
             sql = re.sub(rf"\b{word}\b", spelling, sql)
@@ -297,11 +291,9 @@ class Database:
             self._room.release()
 
     def _drop_idle(self) -> None:
-        while True:
-            try:
+        while self._idle:
+            with suppress(IndexError):  # another thread took it
                 self._idle.pop()[0].close()
-            except IndexError:
-                return
 
     def _take(self) -> Any:
         while True:

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-import msgspec
-
-from tiltyard.arena.events import Choice, ResponseAdded
+from tiltyard.arena.events import Choice, Explained, ResponseAdded, decode_body
 from tiltyard.arena.reasons import ModelReasons, reasons_of_models
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.database import Connection
@@ -104,16 +102,6 @@ RECENT = 1_000
 _EXPLAINED = f"SELECT body FROM events WHERE {RARE} AND kind = 'explained' AND seq <= ? ORDER BY seq DESC LIMIT ?"
 
 
-class _Tags(msgspec.Struct, frozen=True):
-    """What is read of an explanation; the rest is skipped."""
-
-    matchup_id: str
-    tags: tuple[str, ...] = ()
-
-
-_decoder = msgspec.json.Decoder(_Tags)
-
-
 def comments_on(store: Store, matchup_ids: Sequence[str]) -> dict[str, str]:
     """What was written about these matchups."""
     with store.database.read() as connection:
@@ -144,8 +132,9 @@ def tags_by_matchup(store: Store, until: int, most: int = 2**31) -> dict[str, tu
     result: dict[str, tuple[str, ...]] = {}
     with store.database.read() as connection:
         for (text,) in connection.rows(_EXPLAINED, until, most):
-            event = _decoder.decode(text)
-            result.setdefault(event.matchup_id, event.tags)
+            body = decode_body(text)
+            assert isinstance(body, Explained)
+            result.setdefault(body.matchup_id, body.tags)
     return {matchup_id: tags for matchup_id, tags in result.items() if tags}
 
 
@@ -173,12 +162,12 @@ class Explanation(NamedTuple):
 def own_explanation(store: Store, matchup_id: str) -> Explanation | None:
     """What a recent vote was explained with; None if it was not."""
     with store.database.read() as connection:
-        texts = (text for (text,) in connection.rows(_EXPLAINED, EVERYTHING, RECENT))
-        event = next((event for event in map(_decoder.decode, texts) if event.matchup_id == matchup_id), None)
-        if event is None:
-            return None
-        comment = connection.value("SELECT text FROM texts WHERE kind = 'comment' AND id = ?", matchup_id)
-        return Explanation(event.tags, comment or "")
+        for (text,) in connection.rows(_EXPLAINED, EVERYTHING, RECENT):
+            body = decode_body(text)
+            if isinstance(body, Explained) and body.matchup_id == matchup_id:
+                comment = connection.value("SELECT text FROM texts WHERE kind = 'comment' AND id = ?", matchup_id)
+                return Explanation(body.tags, comment or "")
+    return None
 
 
 def latest_comments(store: Store, most: int = 200) -> list[Comment]:
@@ -189,11 +178,8 @@ def latest_comments(store: Store, most: int = 200) -> list[Comment]:
             "WHERE t.kind = 'comment' ORDER BY t.at DESC, t.id LIMIT ?",
             most,
         )
-        texts = store.texts.get(connection, {seq for row in rows for seq in row[4:]})
-    comments = []
-    for name, at, comment, choice, seq_a, seq_b in rows:
-        a, b = texts[seq_a], texts[seq_b]
-        assert isinstance(a, ResponseAdded)
-        assert isinstance(b, ResponseAdded)
-        comments.append(Comment(name, at, comment, choice, a.model, b.model, a.prompt_id))
-    return comments
+        answers = _answers(store, connection, {seq for row in rows for seq in row[4:]})
+    return [
+        Comment(name, at, comment, choice, answers[a].model, answers[b].model, answers[a].prompt_id)
+        for name, at, comment, choice, a, b in rows
+    ]

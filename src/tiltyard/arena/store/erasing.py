@@ -32,17 +32,13 @@ def erase(store: Store, subjects: Sequence[tuple[Erasable, str]], now: int) -> b
     """Erase what was written there, all of it in one transaction; whether no trace is left in the files by now.
 
     What was erased before is no error.
-
-    Parameters:
-        store: The arena.
-        subjects: What each is, and its id.
-        now: The time in microseconds.
     """
     with store.database.read() as connection:
         digests = []
+        erased = {(body.what, body.subject_id) for body in log.bodies_of(connection, Erased)}
         for what, name in subjects:
             found = connection.rows("SELECT digest FROM texts WHERE kind = ? AND id = ?", what, name)
-            if not found and not _was_erased(connection, what, name):
+            if not found and (what, name) not in erased:
                 raise OptionError(_NO_SUCH[what].format(name=name[:200]))
             digests += [digest for (digest,) in found]
     store.outside.note_deleted(TEXT, digests)
@@ -58,11 +54,6 @@ _NO_SUCH: dict[Erasable, str] = {
     "model": "there is no model {name!r} in this arena. Write its id, as /leaderboard links to it.",
     "reason": "event {name!r} has no reason. `tiltyard arena erase reason` lists those that have one.",
 }
-
-
-def _was_erased(connection: Connection, what: Erasable, name: str) -> bool:
-    erased = (body for _, _, body in log.of_kinds(connection, ["erased"]))
-    return any(isinstance(body, Erased) and (body.what, body.subject_id) == (what, name) for body in erased)
 
 
 def erase_again(store: Store, digests: Collection[str]) -> None:
@@ -85,23 +76,18 @@ def _erase(connection: Connection, what: Erasable, name: str, now: int) -> None:
     if not rows:
         return
     if what == "answer":
-        _delete_files(connection, name)
+        # The file goes too, if only this answer names it.
+        named = {body.response_id: body.file for body in log.bodies_of(connection, ResponseAdded) if body.file}
+        file = named.pop(name, "")
+        if file and file not in named.values():
+            for table in ("file_parts", "files"):
+                connection.execute(f"DELETE FROM {table} WHERE sha256 = ?", file)
     elif what == "reason":
         connection.execute("DELETE FROM weekly_reports WHERE since <= ? AND until > ?", rows[0][1], rows[0][1])
     elif what == "model":
         connection.execute("DELETE FROM weekly_reports WHERE until > ?", min(at for _, at in rows))
     connection.execute("DELETE FROM texts WHERE kind = ? AND id = ?", what, name)
     log.append_events(connection, [Event(now, Erased(what=what, subject_id=name))], *log.head(connection))
-
-
-def _delete_files(connection: Connection, name: str) -> None:
-    """Delete the files that this answer alone names."""
-    added = (body for _, _, body in log.of_kinds(connection, ["response_added"]))
-    named = {body.response_id: body.file for body in added if isinstance(body, ResponseAdded) and body.file}
-    file = named.pop(name, "")
-    if file and file not in named.values():
-        for table in ("file_parts", "files"):
-            connection.execute(f"DELETE FROM {table} WHERE sha256 = ?", file)
 
 
 def _purged(store: Store) -> bool:

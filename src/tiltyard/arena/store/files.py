@@ -23,17 +23,12 @@ _PART = "SELECT content FROM file_parts WHERE sha256 = ? AND number = ?"
 
 
 class CleanFile(msgspec.Struct, frozen=True, kw_only=True):
-    """The bytes of an answer as voters are shown them.
-
-    Parameters:
-        content: The bytes.
-        media_type: What they are.
-        source: The SHA-256 of the file that they were made from; empty if it is not known.
-    """
+    """The bytes of an answer as voters are shown them."""
 
     content: bytes
     media_type: str
     source: str = ""
+    """The SHA-256 of the file that they were made from; empty if it is not known."""
 
     @property
     def sha256(self) -> str:
@@ -55,24 +50,22 @@ def keep_files(connection: Connection, added: Sequence[CleanFile], named: Collec
     """Keep files that are not there yet; an answer must not name one that is nowhere."""
     given = {file.sha256: file for file in added}
     names = sorted({*given, *named})
-    there = (
-        {row[0] for row in connection.rows("SELECT sha256 FROM files WHERE sha256 IN ??", names)} if names else set()
-    )
+    if not names:
+        return
+    there = {name for (name,) in connection.rows("SELECT sha256 FROM files WHERE sha256 IN ??", names)}
     for name in named:
         if name not in there and name not in given:
             raise ArenaError(
                 f"an answer names the file {name[:16]}…, which is not in the arena. Import it with its file."
             )
     for name, file in given.items():
-        if name not in there:
-            _write(connection, name, file)
-
-
-def _write(connection: Connection, name: str, file: CleanFile) -> None:
-    connection.execute("INSERT INTO files VALUES (?, ?, ?, ?)", name, file.media_type, len(file.content), file.source)
-    for number, start in enumerate(range(0, len(file.content), PART_BYTES)):
-        part = file.content[start : start + PART_BYTES]
-        connection.execute("INSERT INTO file_parts VALUES (?, ?, ?) ON CONFLICT DO NOTHING", name, number, part)
+        if name in there:
+            continue
+        size = len(file.content)
+        connection.execute("INSERT INTO files VALUES (?, ?, ?, ?)", name, file.media_type, size, file.source)
+        for number, start in enumerate(range(0, size, PART_BYTES)):
+            part = file.content[start : start + PART_BYTES]
+            connection.execute("INSERT INTO file_parts VALUES (?, ?, ?) ON CONFLICT DO NOTHING", name, number, part)
 
 
 def shown_file(store: Store, matchup_id: str, side: str) -> StoredFile | None:
@@ -108,11 +101,11 @@ def stored_files(store: Store) -> list[tuple[StoredFile, str]]:
     with store.database.read() as connection:
         rows = connection.rows("SELECT sha256, media_type, size, source FROM files")
         known = {row[0]: row for row in rows}
-        added = log.of_kinds(connection, ["response_added"])
+        added = log.bodies_of(connection, ResponseAdded)
     return [
         (StoredFile(body.response_id, body.answer_kind, *known[body.file][:3]), known[body.file][3])
-        for _, _, body in added
-        if isinstance(body, ResponseAdded) and body.file in known
+        for body in added
+        if body.file in known
     ]
 
 
@@ -137,8 +130,7 @@ def damaged_files(connection: Connection) -> Iterator[tuple[str, str]]:
     One piece is in memory at a time.
     """
     sizes: dict[str, int] = dict(connection.rows("SELECT sha256, size FROM files"))
-    added = (body for _, _, body in log.of_kinds(connection, ["response_added"]))
-    for name in sorted({body.file for body in added if isinstance(body, ResponseAdded)} - {""}):
+    for name in sorted({body.file for body in log.bodies_of(connection, ResponseAdded)} - {""}):
         if name not in sizes:
             yield name, "is missing: answers name it"
     for name, size in sorted(sizes.items()):

@@ -10,9 +10,11 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from operator import add
 from typing import Any
 
 import msgspec
+from msgspec.structs import astuple
 
 from tiltyard.arena.events import Flagged, MatchupServed, decode_body
 from tiltyard.arena.public_rows import receipt_of
@@ -45,6 +47,9 @@ class Deleted(msgspec.Struct, frozen=True):
     counts: int = 0
     blocks: int = 0
     keys: int = 0
+
+    def __add__(self, other: Deleted) -> Deleted:
+        return Deleted(*map(add, astuple(self), astuple(other)))
 
 
 # --- At somebody's wish ---------------------------------------------------------------------------------------------
@@ -155,14 +160,7 @@ def _forget_until(connection: Connection, until: int) -> Deleted:
     networks = drop_networks(connection)
     comments = connection.execute("DELETE FROM texts WHERE kind = 'comment' AND at <= ?", until)
     reports = connection.execute("UPDATE reports SET reason = '' WHERE at <= ? AND reason <> ''", until)
-    return Deleted(
-        result.voters,
-        result.comments + comments,
-        result.reports + reports,
-        result.counts + networks.counts,
-        result.blocks + networks.blocks,
-        networks.keys,
-    )
+    return result + networks + Deleted(comments=comments, reports=reports)
 
 
 def _forget_invitations(connection: Connection, names: Sequence[str]) -> Deleted:
@@ -239,7 +237,7 @@ def tidy(store: Store, now: int, voter_days: int | None = None) -> Deleted:
     done = blocks or keys or idle.voters or idle.comments or idle.reports or store.database.purge_due
     if done and (store.database.is_sqlite or voter_days is not None):
         store.database.purge_deleted(*TABLES)
-    return Deleted(idle.voters, idle.comments, idle.reports, counts + idle.counts, blocks + idle.blocks, keys)
+    return idle + Deleted(counts=counts, blocks=blocks, keys=keys)
 
 
 def _forget_idle(store: Store, since: int) -> Deleted:
@@ -259,7 +257,7 @@ def _forget_idle(store: Store, since: int) -> Deleted:
             since,
             since,
         )
-    return Deleted(result.voters, result.comments + comments, result.reports + reports, result.counts, result.blocks)
+    return result + Deleted(comments=comments, reports=reports)
 
 
 # --- All that is kept about somebody --------------------------------------------------------------------------------

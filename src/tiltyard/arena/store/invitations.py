@@ -40,7 +40,6 @@ class Invitation(msgspec.Struct, frozen=True):
     revoked_at: int | None
 
     def status(self, now: int) -> str:
-        """Whether it can be used."""
         if self.revoked_at is not None:
             return "revoked"
         if self.expires_at is not None and self.expires_at <= now:

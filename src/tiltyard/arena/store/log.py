@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from tiltyard.arena.chain import FIRST_HASH, link_events, salted_digest
 from tiltyard.arena.events import (
@@ -29,6 +29,8 @@ from tiltyard.arena.events import (
 )
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.store.database import Connection, Row
+
+BodyT = TypeVar("BodyT", bound=AnyBody)
 
 PAGE = 20_000
 """How many events are read at once when a log is folded."""
@@ -58,19 +60,13 @@ def new_salt() -> str:
 
 
 def append_events(
-    connection: Connection,
-    events: Sequence[Event],
-    seq: int,
-    previous: str,
-    new_salt: Callable[[], str] = new_salt,
+    connection: Connection, events: Sequence[Event], seq: int, previous: str, new_salt: Callable[[], str] = new_salt
 ) -> str:
     """Write events after number `seq`, whose hash is `previous`, and their texts; the hash of the last one."""
     if not events:
         return previous
-    times, texts = (
-        [event.at for event in events],
-        list(map(encode_body, _keep_texts(connection, events, seq, new_salt))),
-    )
+    times = [event.at for event in events]
+    texts = list(map(encode_body, _keep_texts(connection, events, seq, new_salt)))
     kinds, links = [event.body.__struct_config__.tag for event in events], link_events(previous, times, texts)
     numbers = range(seq + 1, seq + 1 + len(events))
     connection.insert("events", COLUMNS, list(zip(numbers, times, kinds, texts, links, strict=True)))
@@ -143,12 +139,16 @@ def pages(connection: Connection, after: int, until: int = EVERYTHING) -> Iterat
 def of_kinds(connection: Connection, kinds: Sequence[str], until: int = EVERYTHING) -> list[tuple[int, int, AnyBody]]:
     """All events of these rare kinds up to a number, in order: number, time and body, with its text."""
     rows = connection.rows(
-        f"SELECT seq, at, body FROM events WHERE {RARE} AND kind IN ?? AND seq <= ? ORDER BY seq",
-        list(kinds),
-        until,
+        f"SELECT seq, at, body FROM events WHERE {RARE} AND kind IN ?? AND seq <= ? ORDER BY seq", list(kinds), until
     )
     bodies = filled(connection, [decode_body(text) for _, _, text in rows])
     return [(seq, at, body) for (seq, at, _), body in zip(rows, bodies, strict=True)]
+
+
+def bodies_of(connection: Connection, kind: type[BodyT], until: int = EVERYTHING) -> list[BodyT]:
+    """All events of one rare kind up to a number, in order, with their texts."""
+    rows = of_kinds(connection, [str(kind.__struct_config__.tag)], until)
+    return [body for _, _, body in rows if isinstance(body, kind)]
 
 
 def policy(connection: Connection) -> Policy:

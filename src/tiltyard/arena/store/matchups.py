@@ -85,10 +85,9 @@ class NotedEvents:
                 block, choice, until = body.block or served.block, str(body.choice), body.undo_until
                 vote = (VOTED, choice, body.unrendered, at, until, state.seq, at, block, 1, body.matchup_id)
                 self._change(_VOTE, vote)
-            case e.Skipped():
-                self._change(_CLOSE, (SKIPPED, at, body.matchup_id))
-            case e.Expired():
-                self._change(_CLOSE, (EXPIRED, at, body.matchup_id))
+            case e.Skipped() | e.Expired():
+                status = SKIPPED if isinstance(body, e.Skipped) else EXPIRED
+                self._change(_CLOSE, (status, at, body.matchup_id))
             case e.Revealed():
                 self._change(_REVEAL, (body.matchup_id,))
             case e.Undone():
@@ -105,7 +104,6 @@ class NotedEvents:
             self.new[values[-1]] = row_after(row, (sql, values))
 
     def write(self, connection: Connection) -> None:
-        """Write the rows."""
         connection.insert("matchups", COLUMNS, list(self.new.values()))
         for wanted in _IN_ORDER if self.changes else ():
             connection.many(wanted, [row for sql, row in self.changes if sql is wanted])
@@ -138,19 +136,7 @@ _NOT_CLOSED = (OPEN, None, "", None, None, None, None, None, None)
 
 def ballot_of(served: Reserved) -> Ballot:
     """An open matchup, for the rules of voting."""
-    return Ballot(
-        id=served.matchup_id,
-        voter=served.voter,
-        a=served.a,
-        b=served.b,
-        prompt=served.prompt,
-        served_at=served.served_at,
-        expires_at=served.expires_at,
-        status=MatchupStatus.OPEN,
-        choice=None,
-        closed_at=None,
-        block=served.block,
-    )
+    return msgspec.convert(dict(zip(COLUMNS, row_of(served), strict=True)), Ballot)
 
 
 def closed_ballots(connection: Connection, ids: Collection[str]) -> dict[str, Ballot]:
@@ -177,7 +163,6 @@ class TableVotes:
         self._new: dict[str, CastVote] = {}
 
     def begin(self, connection: Connection) -> None:
-        """A transaction begins."""
         self.connection = connection
         self._new.clear()
 
@@ -197,7 +182,6 @@ class TableVotes:
         self._recent_from = seq
 
     def find(self, matchup_ids: Collection[str]) -> list[CastVote]:
-        """The votes on these matchups."""
         assert self.connection is not None
         names = sorted(set(matchup_ids) - self._new.keys())
         rows = self.connection.rows(f"{_VOTES} id IN ?? AND vote_seq IS NOT NULL", names) if names else []
@@ -205,7 +189,6 @@ class TableVotes:
         return sorted(result, key=lambda vote: vote.seq)
 
     def change(self, vote: CastVote, standing: VoteStanding) -> None:
-        """Rows change by their events."""
         for votes in (self._new, self.recent):
             if vote.matchup_id in votes:
                 votes[vote.matchup_id] = msgspec.structs.replace(vote, standing=standing)
@@ -223,10 +206,14 @@ def cast_votes(connection: Connection, until: int = 2**62, after: int = 0) -> It
 
 def _cast(row: Row) -> CastVote:
     seq, at, name, voter, a, b, prompt, choice, status, counts, block, lane, unrendered = row
-    standing = VoteStanding.UNDONE if status == UNDONE else VoteStanding.COUNTED if counts else VoteStanding.EXCLUDED
+    ballot, standing = _CHOICES[choice], _standing(status, counts)
     return CastVote(
-        seq, at, name, intern(voter), a, b, prompt, _CHOICES[choice], standing, intern(block), intern(lane), unrendered
+        seq, at, name, intern(voter), a, b, prompt, ballot, standing, intern(block), intern(lane), unrendered
     )
+
+
+def _standing(status: str, counts: int) -> VoteStanding:
+    return VoteStanding.UNDONE if status == UNDONE else VoteStanding.COUNTED if counts else VoteStanding.EXCLUDED
 
 
 def public_until(connection: Connection, now: int) -> int:
@@ -357,10 +344,9 @@ def open_matchup(store: Store, voter: str, now: int) -> ShownMatchup | None:
 
 def has_voted(store: Store, voter: str) -> bool:
     """Whether this voter has voted, be it undone since."""
+    query = "SELECT 1 FROM matchups WHERE voter = ? AND vote_seq IS NOT NULL LIMIT 1"
     with store.database.read() as connection:
-        return (
-            connection.one("SELECT 1 FROM matchups WHERE voter = ? AND vote_seq IS NOT NULL LIMIT 1", voter) is not None
-        )
+        return connection.one(query, voter) is not None
 
 
 def final_votes(store: Store, voter: str, now: int) -> list[CastVote]:
@@ -390,22 +376,18 @@ def _shown(store: Store, where: str, *values: Any) -> list[ShownMatchup]:
         )
     made = []
     for row in rows:
-        status, counts, (prompt, a, b) = _STATUSES[row[3]], row[8], (texts[seq] for seq in row[11:14])
+        prompt, a, b = (texts[seq] for seq in row[11:14])
         matchup = e.decode_body(served[row[14]])
         assert isinstance(matchup, e.MatchupServed)
         assert isinstance(prompt, e.PromptAdded)
         assert isinstance(a, e.ResponseAdded)
         assert isinstance(b, e.ResponseAdded)
-        standing = None
-        if row[9] is not None:
-            standing = VoteStanding.COUNTED if counts else VoteStanding.EXCLUDED
-            standing = VoteStanding.UNDONE if status is MatchupStatus.UNDONE else standing
         made.append(
             ShownMatchup(
                 matchup_id=row[0],
                 a=row[1],
                 b=row[2],
-                status=status,
+                status=_STATUSES[row[3]],
                 choice=None if row[4] is None else Choice(row[4]),
                 closed_at=row[5],
                 undo_until=row[6],
@@ -415,7 +397,7 @@ def _shown(store: Store, where: str, *values: Any) -> list[ShownMatchup]:
                 response_b=b.text,
                 model_a=a.model,
                 model_b=b.model,
-                standing=standing,
+                standing=None if row[9] is None else _standing(row[3], row[8]),
                 seq=row[9],
                 prompt_id=prompt.prompt_id,
                 kind=a.answer_kind,

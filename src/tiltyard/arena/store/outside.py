@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -26,23 +26,14 @@ TEXT = "text"
 """Of a line of deletions: a text, by its salted digest as it is in the log."""
 
 
-def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where programs of this user keep what is neither a setting nor a document."""
-    given = Path(environment.get("XDG_STATE_HOME", ""))
-    home = os.path.expanduser("~/.local/state")  # noqa: PTH111 - who has no home is told once the folder is needed
-    return (given if given.is_absolute() else Path(home)) / "tiltyard"
-
-
 class Outside:
-    """The two files of one arena on this host.
-
-    Parameters:
-        arena: The random id of the arena.
-    """
+    """The two files of one arena on this host."""
 
     def __init__(self, arena: str) -> None:
         self.arena = arena
-        self.folder = state_folder()
+        named = Path(os.environ.get("XDG_STATE_HOME", ""))
+        home = os.path.expanduser("~/.local/state")  # noqa: PTH111 - who has no home is told once the folder is needed
+        self.folder = (named if named.is_absolute() else Path(home)) / "tiltyard"
         self.key_path = self.folder / f"{arena}.key"
         self.deletions_path = self.folder / f"{arena}.forgotten"
 

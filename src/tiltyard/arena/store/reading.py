@@ -8,16 +8,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from tiltyard.arena.blindness import public_prompts
-from tiltyard.arena.events import (
-    AnyBody,
-    Event,
-    Excluded,
-    Flagged,
-    PromptAdded,
-    ResponseAdded,
-    Restored,
-    decode_body,
-)
+from tiltyard.arena.events import AnyBody, Event, Excluded, Flagged, PromptAdded, ResponseAdded, Restored, decode_body
 from tiltyard.arena.store import Store, log
 from tiltyard.arena.store.checkpoints import load_state
 from tiltyard.arena.store.desk import open_reports
@@ -25,7 +16,7 @@ from tiltyard.arena.store.files import read_file
 from tiltyard.arena.store.log import RARE
 from tiltyard.arena.store.matchups import public_until
 from tiltyard.arena.store.texts import is_erased
-from tiltyard.arena.voting import CLOCK_MARGIN, MatchupStatus
+from tiltyard.arena.voting import CLOCK_MARGIN
 from tiltyard.pages.figures import day
 from tiltyard.validity.voters import SessionActs
 
@@ -43,8 +34,7 @@ def events_in_order(store: Store) -> Iterator[Event]:
 def prompt_texts(store: Store) -> dict[str, str]:
     """The text of every prompt, without those that are erased."""
     with store.database.read() as connection:
-        added = log.of_kinds(connection, ["prompt_added"])
-    result = {body.prompt_id: body for _, _, body in added if isinstance(body, PromptAdded)}
+        result = {body.prompt_id: body for body in log.bodies_of(connection, PromptAdded)}
     return {name: body.text for name, body in result.items() if not is_erased(body)}
 
 
@@ -55,11 +45,10 @@ def retired_prompts(store: Store, now: int) -> list[PromptAdded]:
     """
     with store.database.read() as connection:
         state, _ = load_state(connection, public_until(connection, now))
-        added = log.of_kinds(connection, ["prompt_added"], state.seq)
+        added = log.bodies_of(connection, PromptAdded, state.seq)
     catalog = state.catalog
     public = {catalog.prompts[n].prompt_id for n in public_prompts(state) if not catalog.prompt_reserved[n]}
-    bodies = (body for _, _, body in added if isinstance(body, PromptAdded) and body.prompt_id in public)
-    return [body for body in bodies if not is_erased(body)]
+    return [body for body in added if body.prompt_id in public and not is_erased(body)]
 
 
 def model_titles(store: Store) -> dict[str, str]:
@@ -95,17 +84,15 @@ def texts_of(store: Store, names: Iterable[str]) -> Iterator[AnswerText]:
 def texts_of_answers(store: Store) -> dict[str, str]:
     """The text of every answer that was ever added, by id, without those that are erased."""
     with store.database.read() as connection:
-        added = log.of_kinds(connection, ["response_added"])
-    bodies = (body for _, _, body in added if isinstance(body, ResponseAdded))
-    return {body.response_id: body.text for body in bodies if not is_erased(body)}
+        added = log.bodies_of(connection, ResponseAdded)
+    return {body.response_id: body.text for body in added if not is_erased(body)}
 
 
 def text_answers(store: Store) -> dict[tuple[str, str], str]:
     """By prompt and model, the latest answer that is a text, without those that are erased."""
     with store.database.read() as connection:
-        added = log.of_kinds(connection, ["response_added"])
-    bodies = (body for _, _, body in added if isinstance(body, ResponseAdded))
-    return {(body.prompt_id, body.model): body.text for body in bodies if not (body.file or is_erased(body))}
+        added = log.bodies_of(connection, ResponseAdded)
+    return {(body.prompt_id, body.model): body.text for body in added if not (body.file or is_erased(body))}
 
 
 def answers_shown(store: Store, names: Iterable[str]) -> dict[str, tuple[str, str]]:
@@ -130,27 +117,20 @@ def session_acts(store: Store) -> dict[str, SessionActs]:
 
     A matchup that was left until it expired counts as skipped.
     """
-    counts: dict[str, dict[str, int]] = {}
+    query = (
+        "SELECT voter, count(*) FILTER (WHERE status IN ('voted', 'undone')), "
+        "count(*) FILTER (WHERE status = 'undone'), count(*) FILTER (WHERE status IN ('skipped', 'expired')) "
+        "FROM matchups WHERE status <> 'open' GROUP BY voter ORDER BY voter"
+    )
     with store.database.read() as connection:
-        for voter, status, number in connection.rows(
-            "SELECT voter, status, count(*) FROM matchups WHERE status <> 'open' GROUP BY voter, status ORDER BY voter"
-        ):
-            counts.setdefault(voter, {})[status] = int(number)
-    return {
-        voter: SessionActs(
-            cast=of.get(MatchupStatus.VOTED.value, 0) + of.get(MatchupStatus.UNDONE.value, 0),
-            undone=of.get(MatchupStatus.UNDONE.value, 0),
-            skipped=of.get(MatchupStatus.SKIPPED.value, 0) + of.get(MatchupStatus.EXPIRED.value, 0),
-        )
-        for voter, of in counts.items()
-    }
+        rows = connection.rows(query)
+    return {voter: SessionActs(cast=cast, undone=undone, skipped=skipped) for voter, cast, undone, skipped in rows}
 
 
 def flags_raised(store: Store) -> set[tuple[str, str]]:
     """What has been flagged so far: (subject id, flag)."""
     with store.database.read() as connection:
-        flagged = log.of_kinds(connection, ["flagged"])
-    return {(body.subject_id, body.flag) for _, _, body in flagged if isinstance(body, Flagged)}
+        return {(body.subject_id, body.flag) for body in log.bodies_of(connection, Flagged)}
 
 
 class Backlog(msgspec.Struct, frozen=True):
@@ -228,8 +208,11 @@ def latest_events(store: Store, kinds: Iterable[str], most: int) -> list[LoggedE
 def latest_reasons(store: Store, most: int = 50) -> list[tuple[int, str, str]]:
     """The latest reasons that operators gave: the number of the event, the day, and the reason."""
     events = latest_events(store, ["excluded", "restored"], most)
-    given = ((event, event.body.reason) for event in events if isinstance(event.body, Excluded | Restored))
-    return [(event.seq, day(event.at), reason) for event, reason in given if reason]
+    return [
+        (event.seq, day(event.at), event.body.reason)
+        for event in events
+        if isinstance(event.body, Excluded | Restored) and event.body.reason
+    ]
 
 
 class KindCounts:
@@ -240,7 +223,6 @@ class KindCounts:
         self._counts: Counter[str] = Counter()
 
     def follow(self, store: Store) -> Counter[str]:
-        """The counts at the end of the log."""
         with store.database.read() as connection:
             head, _ = log.head(connection)
             if head > self._seq:

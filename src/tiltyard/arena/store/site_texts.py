@@ -17,7 +17,6 @@ from tiltyard.errors import OptionError
 Shown = Literal["notice", "consent", "privacy"]
 """What an operator may say: on every page, beside the start button, and on the privacy page."""
 
-SCREENED = "screened"
 SECRET = "secret"  # noqa: S105 - the name of a row
 MADE_UNDER = "networks"
 """The row that says under which secret networks were hashed last: 16 bits of its hash, too few to find it by."""
@@ -25,8 +24,8 @@ MADE_UNDER = "networks"
 LONGEST: dict[Shown, int] = {"notice": 500, "consent": 500, "privacy": 10_000}
 
 
-def site_text(store: Store, name: Shown) -> str:
-    """The text that the site shows under this name; '' if there is none."""
+def site_text(store: Store, name: Shown | Literal["screened"]) -> str:
+    """The text under this name; '' if there is none. `screened` is what the answers were screened as last."""
     with store.database.read() as connection:
         return _text(connection, name)
 
@@ -45,18 +44,11 @@ def set_site_text(store: Store, name: Shown, text: str) -> None:
             connection.execute("INSERT INTO site_texts VALUES (?, ?)", name, plain)
 
 
-def screened(store: Store) -> str:
-    """What the answers were last screened as, for whether they name their authors; '' if never."""
-    with store.database.read() as connection:
-        return _text(connection, SCREENED)
-
-
 def set_screened(store: Store, digest: str) -> None:
     """Remember a digest of the models and answers that were screened; of two at once, either."""
     with store.database.write() as connection:
         connection.execute(
-            "INSERT INTO site_texts VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET text = excluded.text",
-            SCREENED,
+            "INSERT INTO site_texts VALUES ('screened', ?) ON CONFLICT (name) DO UPDATE SET text = excluded.text",
             digest,
         )
 

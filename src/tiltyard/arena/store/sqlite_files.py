@@ -29,12 +29,7 @@ SAVING_MS = 5_000
 
 
 class SqliteFiles:
-    """A database and its log of writes, held open by a connection of their own.
-
-    Parameters:
-        path: The database.
-        driver: A connection that nobody else uses.
-    """
+    """A database and its log of writes, held open by a connection that nobody else uses."""
 
     def __init__(self, path: Path, driver: sqlite3.Connection) -> None:
         self.lost = ""
@@ -87,7 +82,6 @@ class SqliteFiles:
             return not busy
 
     def close(self) -> None:
-        """Close the connection."""
         with self._lock:
             self.lost = self.lost or f"{self._path.name} is closed."
             self._driver.close()
@@ -100,15 +94,12 @@ class SqliteFiles:
         except OSError:
             return False
         same = _is(db, self._db) and _is(log, self._log) and _written(db) == _written(self._db)
-        if not same or self._shrank(log):
+        # Where it was cut and then written on, there is a hole.
+        hole = log.st_blocks < self._log.st_blocks and log.st_blocks * 512 < log.st_size
+        if not same or hole or log.st_size < self._log.st_size:
             return False
         self._log = log
         return True
-
-    def _shrank(self, log: os.stat_result) -> bool:
-        """Whether the log of writes is shorter, or has a hole where it was cut and then written on."""
-        hole = log.st_blocks < self._log.st_blocks and log.st_blocks * 512 < log.st_size
-        return hole or log.st_size < self._log.st_size
 
     def _remember(self) -> None:
         """The files as they are now, unless they are others."""

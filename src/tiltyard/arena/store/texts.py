@@ -53,16 +53,13 @@ class Texts:
                     if isinstance(body, ResponseAdded):
                         body = msgspec.structs.replace(body, answer_kind=AnswerKind.TEXT.value, file="")
                 result[seq] = body
-                self._keep(seq, body)
+                with self._lock:
+                    if seq not in self._kept:
+                        self._kept[seq] = body
+                        self._characters += len(body.text)
+                    while self._characters > KEPT_CHARACTERS and self._kept:
+                        self._characters -= len(self._kept.popitem(last=False)[1].text)
         return result
-
-    def _keep(self, seq: int, body: PromptAdded | ResponseAdded) -> None:
-        with self._lock:
-            if seq not in self._kept:
-                self._kept[seq] = body
-                self._characters += len(body.text)
-            while self._characters > KEPT_CHARACTERS and self._kept:
-                self._characters -= len(self._kept.popitem(last=False)[1].text)
 
 
 def is_erased(body: PromptAdded | ResponseAdded) -> bool:
@@ -94,17 +91,6 @@ class PastAnswer(msgspec.Struct, frozen=True):
     prompt_id: str
 
 
-class _Added(msgspec.Struct, frozen=True):
-    """What is read of an answer."""
-
-    response_id: str
-    model: str
-    prompt_id: str
-
-
-_decoder = msgspec.json.Decoder(_Added)
-
-
 class AnswerIndex:
     """Every answer that was ever added. Safe to use from several threads."""
 
@@ -115,21 +101,16 @@ class AnswerIndex:
 
     def by_id(self, connection: Connection) -> dict[str, PastAnswer]:
         """All answers by their ids, in the order of the log; the first event of an id is its answer."""
-        self._follow(connection)
-        return self._by_id
-
-    def seqs(self, connection: Connection, response_ids: Iterable[str]) -> list[int]:
-        """The events of those of these answers that exist."""
-        known = self.by_id(connection)
-        return [known[name].seq for name in response_ids if name in known]
-
-    def _follow(self, connection: Connection) -> None:
+        query = f"SELECT seq, body FROM events WHERE {RARE} AND kind = 'response_added' AND seq > ? ORDER BY seq"
         with self._lock:
-            for seq, text in connection.rows(
-                f"SELECT seq, body FROM events WHERE {RARE} AND kind = 'response_added' AND seq > ? ORDER BY seq",
-                self._seq,
-            ):
-                added = _decoder.decode(text)
+            for seq, text in connection.rows(query, self._seq):
+                added = decode_body(text)
+                assert isinstance(added, ResponseAdded)
                 answer = PastAnswer(seq, added.response_id, added.model, added.prompt_id)
                 self._by_id.setdefault(answer.response_id, answer)
                 self._seq = seq
+        return self._by_id
+
+    def seqs(self, connection: Connection, response_ids: Iterable[str]) -> list[int]:
+        known = self.by_id(connection)
+        return [known[name].seq for name in response_ids if name in known]

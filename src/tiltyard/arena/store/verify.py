@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 
 import msgspec
@@ -23,15 +24,7 @@ from tiltyard.arena.store.checkpoints import EVERY, decode_state, encode_state, 
 from tiltyard.arena.store.database import Connection, Row
 from tiltyard.arena.store.erasing import wrong_texts
 from tiltyard.arena.store.files import damaged_files
-from tiltyard.arena.store.matchups import (
-    COLUMNS,
-    OPEN,
-    STATUS,
-    NotedEvents,
-    TableVotes,
-    public_until,
-    row_after,
-)
+from tiltyard.arena.store.matchups import COLUMNS, OPEN, STATUS, NotedEvents, TableVotes, public_until, row_after
 from tiltyard.arena.store.witnessing import PublicLog, PublishedHead, published_heads, time_stated
 from tiltyard.arena.units import HOUR
 from tiltyard.arena.votes import VoteColumns, vote_table
@@ -77,7 +70,6 @@ class Verification(msgspec.Struct, frozen=True):
 
     @property
     def clean(self) -> bool:
-        """Whether everything agrees with the log."""
         return not self.problems
 
 
@@ -97,44 +89,36 @@ def verify(
         since: A signed head that was kept elsewhere, from which on to verify; there must be a checkpoint there.
         now: The time in microseconds, which says what is public; None: this moment.
     """
-    store = Store.open(url)
-    try:
-        with store.database.read() as connection:
-            check = _Check(connection, PublicLog(connection))
-            check.public_end = public_until(connection, time.time_ns() // 1000 if now is None else now)
-            check.expect(list(heads), keys)
-            if since is not None:
-                check.start_from(since)
-            return check.run()
-    finally:
-        store.close()
+    with closing(Store.open(url)) as store, store.database.read() as connection:
+        check = _Check(connection, PublicLog(connection))
+        check.public_end = public_until(connection, time.time_ns() // 1000 if now is None else now)
+        check.expect(list(heads), keys)
+        if since is not None:
+            check.start_from(since)
+        return check.run()
 
 
 def rebuild(url: str) -> None:
     """Write the table of matchups anew from the log, in one transaction. A broken log is refused."""
-    store = Store.open(url)
-    try:
-        with store.database.write(lock=True) as connection:
-            connection.execute("DELETE FROM matchups")
-            connection.execute("DELETE FROM checkpoints")
-            state, previous = ArenaState(), FIRST_HASH
-            while rows := connection.rows(_PAGE, state.seq, log.PAGE):
-                seqs, times, _, texts, hashes = zip(*rows, strict=True)
-                fits = seqs == tuple(range(state.seq + 1, state.seq + 1 + len(rows)))
-                if not fits or tuple(link_events(previous, times, texts)) != hashes:
-                    raise StoreError(
-                        f"the log is broken after number {state.seq}: `tiltyard arena verify` says how. Nothing was "
-                        "rebuilt: restore the log from a backup first."
-                    )
-                noted = NotedEvents()
-                for event in decode_events(times, texts):
-                    noted.apply(state, event)
-                noted.write(connection)
-                previous = hashes[-1]
-            if state.seq >= EVERY:
-                keep_checkpoint(connection, state)
-    finally:
-        store.close()
+    with closing(Store.open(url)) as store, store.database.write(lock=True) as connection:
+        connection.execute("DELETE FROM matchups")
+        connection.execute("DELETE FROM checkpoints")
+        state, previous = ArenaState(), FIRST_HASH
+        while rows := connection.rows(_PAGE, state.seq, log.PAGE):
+            seqs, times, _, texts, hashes = zip(*rows, strict=True)
+            fits = seqs == tuple(range(state.seq + 1, state.seq + 1 + len(rows)))
+            if not fits or tuple(link_events(previous, times, texts)) != hashes:
+                raise StoreError(
+                    f"the log is broken after number {state.seq}: `tiltyard arena verify` says how. Nothing was "
+                    "rebuilt: restore the log from a backup first."
+                )
+            noted = NotedEvents()
+            for event in decode_events(times, texts):
+                noted.apply(state, event)
+            noted.write(connection)
+            previous = hashes[-1]
+        if state.seq >= EVERY:
+            keep_checkpoint(connection, state)
 
 
 @dataclass(slots=True)
@@ -279,8 +263,7 @@ class _Check:
                 self.broken = True
                 return
             if link_events(previous, [at], [text]) != [digest]:
-                what = "the hash does not fit: event, time, order or hash was changed"
-                self.find("events", f"number {number}", what)
+                self.find("events", f"number {number}", "the hash does not fit: event, time, order or hash was changed")
             seq, previous = number, digest
 
     def _follow_public(self, events: list[Event]) -> None:
@@ -354,11 +337,8 @@ class _Check:
                 self.find("matchups", f"id {name}", f"not as the log says: {', '.join(names)}")
         missing = sum(ours is None for ours, _ in self.differ.values())
         count = self.connection.value("SELECT count(*) FROM matchups WHERE seq > ?", self.since)
-        if count != self.served - missing:
-            self._name_unknown()
-
-    def _name_unknown(self) -> None:
-        """Name the matchups of which the log knows nothing."""
+        if count == self.served - missing:
+            return
         after = self.since
         while rows := self.connection.rows(
             "SELECT m.id, m.seq, e.body FROM matchups m LEFT JOIN events e ON e.seq = m.seq "

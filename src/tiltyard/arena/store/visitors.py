@@ -182,7 +182,6 @@ class QuotaCounter:
         return max(1, quota.window // SECOND)
 
     def note(self, connection: Connection, quotas: Iterable[Quota], now: int) -> None:
-        """Count one action under each of these names."""
         counts = Counter(quotas)
         slots = {quota: now - now % quota.slot_length for quota in counts}
         rows = [
@@ -212,18 +211,14 @@ class QuotaCounter:
         if result is None:
             if len(self._hashes) > HASHES_KEPT:
                 self._hashes.clear()
-            digest = hmac.digest(self._day_key(connection, day), address.encode(), "sha256")
+            if day not in self._day_keys:
+                self._hashes.clear()
+                if len(self._day_keys) > KEY_DAYS:
+                    self._day_keys.clear()
+                self._day_keys[day] = address_key(connection, "limits", day, (day + KEY_DAYS) * DAY)
+            digest = hmac.digest(self._day_keys[day], address.encode(), "sha256")
             result = self._hashes[day, address] = digest.hex()[:32]
         return result
-
-    def _day_key(self, connection: Connection, day: int) -> bytes:
-        key = self._day_keys.get(day)
-        if key is None:
-            self._hashes.clear()
-            if len(self._day_keys) > KEY_DAYS:
-                self._day_keys.clear()
-            key = self._day_keys[day] = address_key(connection, "limits", day, (day + KEY_DAYS) * DAY)
-        return key
 
 
 def try_write(connection: Connection, now: int) -> None:

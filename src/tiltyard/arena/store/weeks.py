@@ -7,6 +7,7 @@ reports follow from the log and can be written again.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 
 import msgspec
@@ -37,21 +38,13 @@ class Week(msgspec.Struct, frozen=True):
     @classmethod
     def named(cls, name: str) -> Week:
         """A week by its name; another text is an `OptionError`."""
-        result = _WEEK.match(name)
-        try:
-            return (
-                cls.of_monday(date.fromisocalendar(int(result[1]), int(result[2]), 1)) if result else cls._unknown(name)
-            )
-        except ValueError:
-            return cls._unknown(name)
-
-    @classmethod
-    def _unknown(cls, name: str) -> Week:
+        if result := _WEEK.match(name):
+            with suppress(ValueError):
+                return cls.of_monday(date.fromisocalendar(int(result[1]), int(result[2]), 1))
         raise OptionError(f"{name!r} is no week. Write a year and a week of it, such as 2026-W07.")
 
     @classmethod
     def of_monday(cls, day: date) -> Week:
-        """The week that a day is in."""
         year, number, weekday = day.isocalendar()
         monday = day - timedelta(days=weekday - 1)
         since = int(datetime(monday.year, monday.month, monday.day, tzinfo=UTC).timestamp()) * SECOND

@@ -47,20 +47,17 @@ class PublishedHead(NamedTuple):
 
     @property
     def head(self) -> Head:
-        """The head."""
         return Head.parse(self.body.head)
 
     @property
     def file(self) -> HeadFile | None:
-        """The signed statement, if there is one."""
         return self.body.file
 
 
 class PublicLog:
     """The public rows up to an event of the log, by their number and hash; `follow` goes on from there.
 
-    Parameters:
-        connection: Where the log is. The table of matchups says which votes are final.
+    The table of matchups says which votes are final.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -81,7 +78,6 @@ class PublicLog:
 
     @classmethod
     def after(cls, connection: Connection, published: PublishedHead) -> PublicLog:
-        """The rows of a head that was published."""
         result = cls(connection)
         result.seq, result.head = published.body.until, published.head
         last = [seq for (seq,) in connection.rows(_LAST_ASKED, result.seq)]
@@ -120,7 +116,6 @@ class PublicLog:
         }
 
     def _prompts_asked(self, seqs: Iterable[int]) -> dict[int, PublicPrompt]:
-        """The prompts of these events, read once."""
         wanted = set(seqs)
         if missing := sorted(wanted - self._asked.keys()):
             rows = self._connection.rows("SELECT seq, body FROM events WHERE seq IN ??", missing)
@@ -167,14 +162,8 @@ class NewHead(NamedTuple):
 def state_head(store: Store, now: int, *, title: str = "", pem: bytes | None = None, next_key: str = "") -> NewHead:
     """The head of the public rows, and a file that states it with the board there; with a key, signed.
 
-    The board is the one that pages show. In phase 1, which shows nothing of the new ratings, there is none.
-
-    Parameters:
-        store: The arena's database, opened.
-        now: The time in microseconds.
-        title: What the arena is called.
-        pem: The private key with which to sign.
-        next_key: The public key that signs later heads.
+    The board is the one that pages show. In phase 1, which shows nothing of the new ratings, there is none. `next_key`
+    is the public key that signs later heads.
     """
     with store.database.read() as connection:
         until = public_until(connection, now)
@@ -245,6 +234,6 @@ def head_history(store: Store, most: int = 10_000) -> list[PublishedHead]:
 
 
 def published_heads(connection: Connection, most: int = 10_000) -> list[PublishedHead]:
-    """The same, in a transaction."""
+    """The public history of heads in this transaction, newest first."""
     rows = ((seq, at, e.decode_body(text)) for seq, at, text in connection.rows(_HEADS, most))
     return [PublishedHead(seq, at, body) for seq, at, body in rows if isinstance(body, e.HeadPublished)]
