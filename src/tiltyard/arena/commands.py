@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -62,6 +62,8 @@ class Command(Generic[R]):
         self.block = block
         self.block_key = ""
         self.mailbox: Mailbox | None = None
+        self.needs_cookie = False
+        """Whether its voter must hold a cookie: a site's visitors do, callers from Python need none."""
         self.deadline: float | None = None
         """The time (`time.monotonic`) after which it is refused instead of run."""
         self._answer: R | None = None
@@ -256,7 +258,14 @@ class UndoVote(_WithoutReply):
 
 
 class ReportAnswer(_WithoutReply):
-    """Report an answer of a matchup: changes nothing, but refuses strangers and uses the quotas."""
+    """Report one answer of a matchup to the operator; a second report of the same answer is not kept."""
+
+    def __init__(
+        self, matchup_id: str, voter: str, side: Literal["A", "B"], reason: str, quotas: Sequence[Quota] = ()
+    ) -> None:
+        super().__init__(matchup_id, voter, quotas)
+        self.side = side
+        self.reason = reason
 
     def decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:  # noqa: ARG002
         """Leave the matchup as it is."""

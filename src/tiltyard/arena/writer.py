@@ -36,6 +36,7 @@ from tiltyard.arena.commands import (
     MatchupCommand,
     ProbeWriter,
     ReadState,
+    ReportAnswer,
     ServedMatchup,
     ServeMatchup,
     UndoVote,
@@ -51,7 +52,7 @@ from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import Store, files, log, matchups
 from tiltyard.arena.store.checkpoints import load_state
 from tiltyard.arena.store.database import Connection
-from tiltyard.arena.store.desk import note_withdrawn
+from tiltyard.arena.store.desk import add_report, note_withdrawn
 from tiltyard.arena.store.forgetting import tidy
 from tiltyard.arena.store.visitors import try_write
 from tiltyard.arena.thread_health import ThreadHealth
@@ -375,7 +376,9 @@ class _Group:
             command.refuse(voting.TooLate("somebody has this item to decide it, so your vote stays. Go on."))
             return
         decision = command.decide(ballot, self.now, self.state)
-        if isinstance(command, ExplainVote) and decision.refusal is None:
+        if isinstance(command, ReportAnswer):
+            add_report(self.connection, ballot.id, command.side, command.reason, self.now)
+        elif isinstance(command, ExplainVote) and decision.refusal is None:
             try:
                 note_withdrawn(self.writer._store, self.connection, ballot.id)
             except StoreError as error:  # of the folder beside the database: others' votes are written
