@@ -67,7 +67,7 @@ def test_what_cannot_be_decided_is_refused(tiltyard: Run, db: str) -> None:
 def test_reports_are_settled_and_comments_deleted(tiltyard: Run, db: str) -> None:
     matchup = sql(db, "SELECT id FROM matchups WHERE counts = 1 LIMIT 1")[0][0]
     sql(db, f"INSERT INTO reports VALUES ('{matchup}', 'A', 1, 'it is empty', NULL)")
-    sql(db, f"INSERT INTO texts VALUES ('d', 'comment', '{matchup}', 's', 'B rambles', 1)")
+    sql(db, f"INSERT INTO texts VALUES ('{'d' * 64}', 'comment', '{matchup}', 's', 'B rambles', 1)")
     said = json.loads(tiltyard("arena", "reports", "--db", db, "--format", "json").stdout)
     assert [report["words"] for report in said["reports"]] == [["it is empty"]]
     assert [comment["comment"] for comment in said["comments"]] == ["B rambles"]

@@ -22,9 +22,11 @@ from tests import within
 from tests.arena.engines import sql
 from tests.web.sites import SECRET, SmallSite, form_in, hidden_fields, small_site, vote_once, vote_page
 from tests.web.test_reasons import explain
+from tiltyard.arena.commands import CloseExpired
 from tiltyard.arena.events import SettingsChanged
+from tiltyard.arena.integrity import limits_of
 from tiltyard.arena.kept import KEPT
-from tiltyard.arena.policy import EntryRules, Policy
+from tiltyard.arena.policy import EntryRules, Limits, Policy
 from tiltyard.arena.service import Arena, clock
 from tiltyard.arena.store import Store, site_texts
 from tiltyard.arena.store.database import SCHEMA
@@ -32,7 +34,8 @@ from tiltyard.arena.store.forgetting import TABLES, forget_voters, tidy
 from tiltyard.arena.store.invitations import hashed, make_invitations
 from tiltyard.arena.store.outside import Outside, deletion
 from tiltyard.arena.store.verify import verify
-from tiltyard.arena.units import DAY
+from tiltyard.arena.store.visitors import Quota
+from tiltyard.arena.units import DAY, SECOND
 from tiltyard.validity.limits import networks_of
 from tiltyard.web.visitors import derived_key
 
@@ -143,6 +146,64 @@ def test_forgetting_leaves_votes_and_nothing_else(site_with_limits: SmallSite) -
     assert sql(site.url, "SELECT voter FROM voters") == [(bob.voter,)]
     assert verify(site.url).votes == 2
     assert verify(site.url).clean
+
+
+def test_after_a_deletion_elsewhere_nothing_more_is_taken_of_the_forgotten(site_with_limits: SmallSite) -> None:
+    site = site_with_limits
+    ann, bob = somebody(site, HOME), somebody(site, OFFICE)
+    fields = form_in(ann.client.get("/").text)
+    ((voted,),) = sql(site.url, f"SELECT id FROM matchups WHERE voter = '{ann.voter}' AND vote_seq > 0")
+    with closing(Store.open(site.url)) as other_process:
+        forget_voters(other_process, [ann.voter])
+    tables = ("matchups", "voters", "counters", "address_blocks", "reports", "texts")
+    before = [sorted(sql(site.url, f"SELECT * FROM {table}")) for table in tables]
+    for path, sent in (
+        ("/vote", {"choice": "A"}),
+        ("/skip", {}),
+        ("/report", {"side": "B", "reason": REPORT}),
+        ("/reasons", {"matchup_id": voted, "comment": COMMENT}),
+    ):
+        assert ann.client.post(path, data={**fields, **sent}).status_code == 404, path
+    assert [sorted(sql(site.url, f"SELECT * FROM {table}")) for table in tables] == before
+    assert "so far" not in ann.client.get("/me").text
+    assert "Start voting" in ann.client.get("/").text
+    site.arena.submit(CloseExpired(clock() + DAY)).result()
+    counted = str(sql(site.url, "SELECT key FROM counters"))
+    assert (ann.voter in counted, f"skip:session:3600:{bob.voter}" in counted) == (False, True)
+
+
+def test_a_program_that_was_forgotten_elsewhere_starts_anew_with_a_new_cookie(site_with_limits: SmallSite) -> None:
+    site = site_with_limits
+    client = site.client(HOME)
+    first = client.post("/api/v1/matchups").json()["matchup_id"]
+    ((cookie, voter),) = sql(site.url, "SELECT cookie_hash, voter FROM voters")
+    with closing(Store.open(site.url)) as other_process:
+        forget_voters(other_process, [str(voter)])
+    again = client.post("/api/v1/matchups")
+    assert (again.status_code, "set-cookie" in again.headers) == (201, True)
+    ((new_cookie, new_voter),) = sql(site.url, "SELECT cookie_hash, voter FROM voters")
+    assert (new_cookie == cookie, new_voter == voter) == (False, False)
+    assert client.post(f"/api/v1/matchups/{first}/vote", json={"choice": "A"}).status_code == 404
+
+
+def test_forgetting_a_key_again_deletes_what_is_left_under_it_and_says_when_there_is_nothing(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    with small_site(sqlite_url, rate_limit=True) as site:
+        forget_me(somebody(site, HOME))
+        ann = somebody(site, HOME)  # whose network stands under the key of the pool
+        forget_me(ann)
+        sql(sqlite_url, f"INSERT INTO counters VALUES ('vote:session:3600:{ann.voter}', 0, 1, {2**62})")
+        again, then = (within.run(tmp_path, "arena", "forget", ann.voter, "--db", sqlite_url) for _ in range(2))
+    assert again.returncode == 0, again.stderr
+    assert "0 links from cookies to votes, 0 comments, words of 0 reports, 1 count of limits, 0 ad" in again.stdout
+    assert (then.returncode, "nothing leads from the key" in then.stderr) == (1, True)
+
+
+def test_counts_are_kept_for_26_hours_at_most_as_the_table_says() -> None:
+    longest = max(limit.window for limit in limits_of(Limits()))
+    assert Quota("", 1, longest // SECOND).window == 26 * 3600 * SECOND
+    assert sum("26 hours at most" in kept.until for kept in KEPT) == 2
 
 
 def test_no_byte_of_who_is_forgotten_stays_in_the_files(sqlite_url: str) -> None:
@@ -299,7 +360,7 @@ def test_a_restored_copy_forgets_again_whoever_was_forgotten_since(sqlite_url: s
         assert len(sql(copy, "SELECT * FROM texts WHERE kind = 'comment'")) == 1
 
 
-@pytest.mark.parametrize("command", ["reports", "invite", "validity", "weekly", "backup --out new.db"])
+@pytest.mark.parametrize("command", ["reports", "invite", "validity", "weekly", "tidy", "backup --out new.db"])
 def test_a_command_that_opens_an_older_copy_forgets_again_first(sqlite_url: str, tmp_path: Path, command: str) -> None:
     with small_site(sqlite_url, rate_limit=True) as site:
         ann = somebody(site, HOME)
@@ -310,6 +371,42 @@ def test_a_command_that_opens_an_older_copy_forgets_again_first(sqlite_url: str,
     assert COMMENT not in done.stdout
     assert sql(copy, "SELECT voter FROM voters") == []
     assert all(trace.encode() not in bytes_of(copy) for trace in ann.traces)
+
+
+def test_a_copy_from_before_an_invitation_was_used_forgets_its_voters_too(sqlite_url: str, tmp_path: Path) -> None:
+    with small_site(sqlite_url, rate_limit=True) as site:
+        ann, _ = somebody(site, HOME), somebody(site, OFFICE)
+        copy = backup(site, tmp_path)
+        (link,) = make_invitations(site.arena.store, 1, now=clock(), label="Ann Example")
+        assert ann.client.post("/api/v1/matchups", headers={"x-invitation": link}).status_code in (200, 201)
+        done = within.run(tmp_path, "arena", "forget", "--invitation", "Ann Example", "--db", site.url)
+        assert done.stdout.startswith("deleted: 1 link from")
+    Arena.open(copy).close()
+    assert len(sql(copy, "SELECT voter FROM voters")) == 1
+    assert ann.traces[0].encode() not in bytes_of(copy)
+
+
+def test_a_deletions_file_without_its_last_newline_loses_none(sqlite_url: str, tmp_path: Path) -> None:
+    with small_site(sqlite_url, rate_limit=True) as site:
+        people = [somebody(site, address) for address in (HOME, OFFICE)]
+        copy, listed = backup(site, tmp_path), site.arena.store.outside.deletions_path
+        for person in people:
+            forget_me(person)
+            listed.write_bytes(listed.read_bytes().rstrip(b"\n"))
+    Arena.open(copy).close()
+    assert sql(copy, "SELECT voter FROM voters") == []
+
+
+@pytest.mark.parametrize("line", ["voter 12ab", "voter", f"visitor {'a' * 64}", "all of them", f"text {'A' * 64}"])
+def test_a_malformed_line_of_deletions_is_one_clear_error(sqlite_url: str, tmp_path: Path, line: str) -> None:
+    with closing(Store.open(sqlite_url)) as store:
+        store.outside.note_deleted("voter", ["x"])
+        path = store.outside.deletions_path
+        path.write_text(f"{path.read_text()}{line}\n")
+    told = within.run(tmp_path, "arena", "tidy", "--db", sqlite_url)
+    assert told.returncode == 1
+    assert f"line 2 of the deletions in {path} is malformed: {line!r}. Restore the file" in told.stderr
+    assert told.stdout == ""
 
 
 def test_what_is_noted_of_the_forgotten_leads_to_no_public_key(sqlite_url: str) -> None:
@@ -384,6 +481,15 @@ def test_a_secret_in_the_database_is_moved_to_the_key_file_and_the_doctor_says_r
     told = within.run(tmp_path, "arena", "doctor", "--db", sqlite_url)
     assert "repair  secrets" not in told.stdout
     assert str(path) in told.stdout
+
+
+def test_a_site_without_its_key_file_says_that_the_secret_is_new(sqlite_url: str) -> None:
+    with closing(Store.open(sqlite_url)) as store:
+        assert "starts anew" in store.outside.about_secret()
+        store.outside.make_secret()
+        assert store.outside.about_secret() == (
+            f"the secret that signs cookies is in {store.outside.key_path}: leave it out of backups"
+        )
 
 
 def test_a_new_secret_drops_what_was_made_under_the_old_and_visitors_keep_what_is_theirs(

@@ -20,7 +20,7 @@ from tests.arena.engines import sql
 from tests.cli.conftest import Run, tiltyard
 from tests.forked import PATIENCE_SECONDS
 from tests.processes import wait_until
-from tests.publish.test_fetching import served
+from tests.publishing.test_fetching import served
 from tests.records import replace
 from tests.stand_in import program
 from tests.web.administrators import staffed_site

@@ -259,7 +259,7 @@ def test_who_comes_back_to_a_long_queue_is_refused_before_the_database_is_asked_
 ) -> None:
     site, stranger, asked = sqlite_site, sqlite_site.client(), []
     vote_page(stranger)
-    site.app.state.site.visitors._known.clear()
+    site.app.state.site.visitors._voters.clear()
     known_voter = site.arena.store.known_voter
     monkeypatch.setattr(site.arena.store, "known_voter", lambda name: asked.append(name) or known_voter(name))
     with held(site.arena, waiting=64):

@@ -10,7 +10,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeVar
 
 import msgspec
 
@@ -59,6 +59,8 @@ class Command(Generic[R]):
     block: str = ""
     block_key: str = field(default="", init=False)
     mailbox: Mailbox | None = field(default=None, init=False)
+    needs_cookie: bool = field(default=False, init=False)
+    """Whether its voter must hold a cookie: a site's visitors do, callers from Python need none."""
     deadline: float | None = field(default=None, init=False)
     """The time (`time.monotonic`) after which it is refused instead of run."""
     _answer: R | None = field(default=None, init=False)
@@ -252,8 +254,12 @@ class UndoVote(_WithoutReply):
         return voting.undo(ballot, now)
 
 
+@dataclass(eq=False, repr=False)
 class ReportAnswer(_WithoutReply):
-    """Report an answer of a matchup: changes nothing, but refuses strangers and uses the quotas."""
+    """Report one answer of a matchup to the operator; a second report of the same answer is not kept."""
+
+    side: Literal["A", "B"]
+    reason: str
 
     after_end = True
 

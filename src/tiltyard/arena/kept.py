@@ -33,7 +33,7 @@ KEPT = (
         "Your votes, under a random key",
         "They are the arena. The key says which votes belong together, not whose they are.",
         "They stay. The log of votes only grows, so that anybody can check it. Once you are forgotten, nothing leads "
-        "from the key to you.",
+        "from the key to you, except to an invitation that several people used.",
     ),
     Kept(
         "The hash of your cookie, and the random key it leads to",
@@ -45,20 +45,21 @@ KEPT = (
     Kept(
         "Which invitation you used, if you did, and what the operator wrote on it",
         "So that only those vote who were invited, where that is so; limits count by it. The log holds a random key.",
-        "As long as the hash of your cookie; an invitation for many people stays until it is revoked or over, and "
-        "{days} days more.",
+        "As long as the hash of your cookie. An invitation for several people, and what is written on it, stays until "
+        "it is revoked or over, and {days} days more: votes under it lead to it, those of the forgotten too. The "
+        "operator can delete it sooner.",
         "voter_days",
         400,
     ),
     Kept(
         "How often you voted, looked at pairs or reported",
         "Limits.",
-        "Until the limit's time is over, a day at most, or you are forgotten.",
+        "Until the limit's time is over, 26 hours at most, or you are forgotten.",
     ),
     Kept(
         "The same for the networks around your address, together with everybody there",
         "Limits. The name of a network is hashed with the site's secret and with a random key of the day.",
-        f"Until the limit's time is over, a day at most; the key of a day is deleted after {KEY_DAYS} days.",
+        f"Until the limit's time is over, 26 hours at most; the key of a day is deleted after {KEY_DAYS} days.",
         where="open",
     ),
     Kept(
@@ -89,8 +90,8 @@ KEPT = (
         400,
     ),
     Kept(
-        "That you were forgotten: a hash of your random key, outside the database",
-        "So that a backup, when it is restored, forgets you again.",
+        "That you were forgotten: a hash of your cookie, outside the database",
+        "So that a backup, when it is restored, forgets you again. It recognizes the cookie for nothing else.",
         "It stays.",
     ),
 )

@@ -9,12 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tiltyard.arena import voting
-from tiltyard.arena.commands import Command, EnterVoter, MatchupCommand, ServeMatchup, SubmitVote
+from tiltyard.arena.commands import NO_SUCH_MATCHUP, Command, EnterVoter, MatchupCommand, ServeMatchup, SubmitVote
 from tiltyard.arena.integrity import Act, limits_of
 from tiltyard.arena.policy import Limits, Policy
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.invitations import by_invitation, enter_by_invitation, invited
-from tiltyard.arena.store.visitors import KEYS_CHANGED, BlockKeys, Quota, QuotaCounter, enter_voter, known_cookies
+from tiltyard.arena.store.visitors import (
+    KEYS_CHANGED,
+    BlockKeys,
+    Quota,
+    QuotaCounter,
+    enter_voter,
+    known_cookies,
+    known_voters,
+)
 from tiltyard.arena.units import SECOND
 
 NOT_INVITED = "voting here is by invitation. Open the link that you were given, or ask for one."
@@ -34,10 +42,11 @@ class Limiter:
         self.usage.forget()
 
     def check(self, connection: Connection, group: Sequence[Command[object]], policy: Policy, now: int) -> None:
-        """Refuse commands without an invitation or over a limit, and give the others the key of their block."""
+        """Refuse commands of the forgotten, without an invitation or over a limit; the others get their block's key."""
         closed = policy.entry.invitation_only
         if closed:
             self._admit_invited(connection, group, now)
+        self._refuse_forgotten(connection, group)
         changed = self._check_quotas(connection, group, now, closed=closed)
         located = [command for command in group if command.block and not command.refused and not closed]
         if located and (changed is None or changed != self._changed):  # where nothing is limited nobody can tell
@@ -47,6 +56,14 @@ class Limiter:
             keys = self._blocks.of(connection, [one.block for one in located], now, policy.retention.network_days)
             for command in located:
                 command.block_key = keys[command.block]
+
+    def _refuse_forgotten(self, connection: Connection, group: Sequence[Command[object]]) -> None:
+        """Refuse visitors of a site who were forgotten after the site recognized them."""
+        asked = [one for one in group if one.needs_cookie and isinstance(one, ServeMatchup | MatchupCommand)]
+        known = known_voters(connection, [command.voter for command in asked])
+        for command in asked:
+            if command.voter not in known and not command.refused:
+                command.refuse(voting.NotYours(NO_SUCH_MATCHUP))
 
     def _admit_invited(self, connection: Connection, group: Sequence[Command[object]], now: int) -> None:
         """In a closed arena, refuse matchups and votes without a valid invitation, which stands for a block."""
@@ -97,8 +114,10 @@ class Limiter:
         return used[KEYS_CHANGED]
 
     def note_abandoned(self, connection: Connection, voters: Sequence[str], limits: Limits, now: int) -> None:
-        """Count matchups that these voters left until they expired like skipped ones."""
-        self.usage.note(connection, [quota for voter in voters for quota in session_quotas(limits, "skip", voter)], now)
+        """Count matchups that these voters left until they expired like skipped ones; who was forgotten stays so."""
+        known = known_voters(connection, voters)
+        quotas = [quota for voter in voters if voter in known for quota in session_quotas(limits, "skip", voter)]
+        self.usage.note(connection, quotas, now)
 
     def enter(self, connection: Connection, command: EnterVoter, now: int) -> None:
         if not command.invitation:

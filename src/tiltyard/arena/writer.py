@@ -36,6 +36,7 @@ from tiltyard.arena.commands import (
     MatchupCommand,
     ProbeWriter,
     ReadState,
+    ReportAnswer,
     ServedMatchup,
     ServeMatchup,
     check_events,
@@ -49,7 +50,7 @@ from tiltyard.arena.schedule import Reserved
 from tiltyard.arena.store import Store, files, log, matchups
 from tiltyard.arena.store.checkpoints import load_state
 from tiltyard.arena.store.database import Connection
-from tiltyard.arena.store.desk import note_withdrawn
+from tiltyard.arena.store.desk import add_report, note_withdrawn
 from tiltyard.arena.store.forgetting import tidy
 from tiltyard.arena.store.visitors import try_write
 from tiltyard.arena.thread_health import ThreadHealth
@@ -396,7 +397,9 @@ class WriteTransaction:
         if decision.body is not None and self.memory.follower is not None:
             objection = self.memory.follower.objection(decision.body)
             decision = decision if objection is None else voting.Decision(ballot, refusal=objection)
-        if isinstance(command, ExplainVote) and decision.refusal is None:
+        if isinstance(command, ReportAnswer):
+            add_report(self.connection, ballot.id, command.side, command.reason, self.now)
+        elif isinstance(command, ExplainVote) and decision.refusal is None:
             try:
                 note_withdrawn(self.memory.store, self.connection, ballot.id)
             except StoreError as error:  # of the folder beside the database: others' votes are written

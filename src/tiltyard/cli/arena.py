@@ -341,7 +341,7 @@ def _serve(db: str, host: str, port: int, workers: int, *, notice: str | None, *
                 "this is the database of a review, which has no public pages. Use `tiltyard review serve`."
             )
         texts: dict[str, str] = {name: site_texts.site_text(arena.store, name) for name in site_texts.LONGEST}
-        key_path = arena.store.outside.key_path
+        about_secret = arena.store.outside.about_secret()
         for line in hide_self_naming(arena):
             note(line)
     secret, admin_secret = secrets_of()
@@ -350,7 +350,7 @@ def _serve(db: str, host: str, port: int, workers: int, *, notice: str | None, *
     everywhere = ": every address of this machine" if host in ("0.0.0.0", "::") else ""  # noqa: S104 - only said
     at = settings.public_url or f"http://{host}:{port}{everywhere}"
     if not secret:
-        note(f"the secret that signs cookies is in {key_path}: leave it out of backups")
+        note(about_secret)
     note(f"serving {shown_url(db)} at {at} (Ctrl-C stops)")
     if not is_private(host):
         note("for the open internet, put a proxy in front: this server has no TLS and waits for slow clients")

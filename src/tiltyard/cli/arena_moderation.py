@@ -9,6 +9,7 @@ import typer
 from tiltyard.cli.arena_options import DEFAULT_DB, DbOption, OutOption, need_arena
 from tiltyard.cli.output import note, say
 from tiltyard.errors import OptionError
+from tiltyard.pages.figures import plural
 
 if TYPE_CHECKING:
     from tiltyard.arena.events import AnyBody
@@ -103,8 +104,8 @@ def prompts_command(
     say(json_text(values).rstrip() if format == "json" else _table(rows))
     if withheld and format == "table":
         note(
-            f"{withheld} answers are not served: they contain their author's name, or were switched off "
-            "(`arena screen` lists)"
+            f"not served: {plural(withheld, 'answer')}, for an author's name in it, or switched off, withdrawn or "
+            "erased (`arena screen` lists)"
         )
 
 
@@ -228,7 +229,8 @@ def invite_command(
             say(links, end="")
         else:
             write_private(out, links.encode())
-            note(f"wrote {n} links to {out}. Whoever has one may vote; keep the file safe, or delete it.")
+            made = plural(len(secrets), "link")
+            note(f"wrote {made} to {out}. Whoever has one may vote; keep the file safe, or delete it.")
 
     store = open_store(db)
     try:

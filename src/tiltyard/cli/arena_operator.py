@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 Reason = Annotated[
     str,
-    typer.Option(help="Why. It is kept in the log, and shown in the validity report of its week: name no person."),
+    typer.Option(help="Why. It is kept beside the log, and shown in the validity report of its week: name no person."),
 ]
 Voters = Annotated[
     list[str] | None,

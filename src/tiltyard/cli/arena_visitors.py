@@ -9,6 +9,7 @@ import typer
 from tiltyard.cli.arena_options import DEFAULT_DB, DbOption, need_arena
 from tiltyard.cli.output import note, say
 from tiltyard.errors import OptionError
+from tiltyard.pages.figures import plural
 
 if TYPE_CHECKING:
     from tiltyard.arena.store.forgetting import Deleted
@@ -32,13 +33,13 @@ def forget_command(
 
     Cookie hash, key of the network, counts, comments, words of reports, and a link made for them alone, with its label.
     The votes stay, under random keys that lead to nobody. Hashes of what was deleted are kept outside the database: a
-    restored copy forgets again. A running site notices within a minute.
+    restored copy forgets again. A running site takes nothing more of them from then on.
     """
     need_arena()
     from tiltyard.arena.service import clock
     from tiltyard.arena.store import Store
     from tiltyard.arena.store.checkpoints import load_state
-    from tiltyard.arena.store.forgetting import forget_everybody, forget_invitation, forget_voters
+    from tiltyard.arena.store.forgetting import Deleted, forget_everybody, forget_invitation, forget_voters
 
     if bool(voter) + (invitation is not None) + everybody != 1:
         raise OptionError("forget whom? Give the keys of visitors, or --invitation NAME, or --all.")
@@ -47,13 +48,16 @@ def forget_command(
         with store.database.read() as connection:
             if load_state(connection)[0].review is not None:
                 raise OptionError("this is the database of a review. Use `tiltyard review people --erase`.")
-            known = connection.rows("SELECT voter FROM voters WHERE voter IN ??", voter or [])
-        if missing := sorted(set(voter or ()) - {name for (name,) in known}):
-            raise OptionError(f"nothing leads from the key {missing[0]!r} to anybody: forgotten already, or mistyped.")
-        if everybody:
-            done = forget_everybody(store, clock())
+            query = "SELECT voter FROM voters WHERE voter IN ?? UNION SELECT voter FROM matchups WHERE voter IN ??"
+            known = connection.rows(query, voter or [], voter or [])
+        if voter:
+            missing = sorted(set(voter) - {name for (name,) in known})
+            done = Deleted() if missing else forget_voters(store, voter)
+            if done == Deleted():
+                name = (missing or voter)[0]
+                raise OptionError(f"nothing leads from the key {name!r} to anybody: forgotten already, or mistyped.")
         else:
-            done = forget_voters(store, voter) if voter else forget_invitation(store, invitation or "")
+            done = forget_everybody(store, clock()) if everybody else forget_invitation(store, invitation or "")
     finally:
         store.close()
     _say_deleted(done)
@@ -79,11 +83,10 @@ def tidy_command(
     """
     need_arena()
     from tiltyard.arena.service import clock
-    from tiltyard.arena.store import Store
     from tiltyard.arena.store.checkpoints import load_state
-    from tiltyard.arena.store.forgetting import TABLES, tidy
+    from tiltyard.arena.store.forgetting import TABLES, open_store, tidy
 
-    store = Store.open(db)
+    store = open_store(db)
     try:
         with store.database.read() as connection:
             days = load_state(connection)[0].policy.retention.voter_days if voter_days is None else voter_days
@@ -98,8 +101,9 @@ def tidy_command(
 
 def _say_deleted(done: Deleted) -> None:
     say(
-        f"deleted: {done.voters} links from cookies to votes, {done.comments} comments, words of {done.reports} "
-        f"reports, {done.counts} counts of limits, {done.blocks} address blocks, {done.keys} keys of addresses."
+        f"deleted: {plural(done.voters, 'link')} from cookies to votes, {plural(done.comments, 'comment')}, "
+        f"words of {plural(done.reports, 'report')}, {plural(done.counts, 'count')} of limits, "
+        f"{plural(done.blocks, 'address block')}, {plural(done.keys, 'key')} of addresses."
     )
 
 

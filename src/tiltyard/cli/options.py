@@ -38,8 +38,8 @@ PURPOSES = {
     for purpose, names in {
         "What is judged": "mode arena model config languages n-battles entrant until in",
         "The judge": "judge judge-model rubric calibrate skip-judging batch header timeout repeats",
-        "Cost": "yes budget dry-run prices requests-per-minute tokens-per-minute max-batch",
         "Output": "format out output-dir plot by show markdown junit recompute title",
+        "Cost": "yes budget dry-run prices requests-per-minute tokens-per-minute max-batch",
         "The site": "db host port workers url policy phase",
     }.items()
     for name in names.split()
@@ -108,11 +108,12 @@ class _Command(TyperCommand):
             if parameter.param_type_name == "argument":
                 group, names = "Arguments", parameter.metavar or str(parameter.name).upper()
             groups.setdefault(group or "Options", []).append((names.strip(), text))
-        groups = {"Arguments": groups.pop("Arguments", []), **groups, "Options": groups.pop("Options", [])}
-        for group, records in groups.items():
-            if records:
+        purposes = list(dict.fromkeys(PURPOSES.values()))
+        order = ["Arguments", *(group for group in groups if group not in (*purposes, "Options")), *purposes, "Options"]
+        for group in dict.fromkeys(order):
+            if group in groups:
                 with formatter.section(group):
-                    formatter.write_dl(records)
+                    formatter.write_dl(groups[group])
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
         if self._rare():

@@ -136,7 +136,7 @@ def serve_command(
     say(_links(review))
     if not settings.secret:
         with closing(Store.open(review.url)) as store:
-            note(f"the secret that signs cookies is in {store.outside.key_path}: leave it out of backups")
+            note(store.outside.about_secret())
     note("serving the review (Ctrl-C stops; everything that was said is kept)")
     if not is_private(host):
         note("for the open internet, put a proxy in front: this server has no TLS and waits for slow clients")

@@ -92,7 +92,7 @@ async def new_matchup(request: Request) -> Response:
     site = site_of(request)
     check_origin(request, site.settings)
     await nothing_of(request)
-    served = await site.visitors.serve(await site.visitors.enter(request))
+    served = await site.visitors.serve_anybody(request)
     shown = MatchupBody(
         matchup_id=served.matchup_id,
         prompt=served.prompt,

@@ -75,6 +75,7 @@ class Engine:
         """The answer to a command, once it is committed."""
         what = _what(command)
         self.check_room(what)
+        command.needs_cookie = True
         command.deadline = time.monotonic() + self._longest_wait * (VOTES_WAIT if what == "vote" else 1.0)
         loop = asyncio.get_running_loop()
         if self._mailbox is None or self._mailbox.loop is not loop:

@@ -12,10 +12,10 @@ import hashlib
 import hmac
 import re
 import secrets
-import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from urllib.parse import urlsplit
 
@@ -46,8 +46,6 @@ NEWCOMERS = (START, "/admin/login")
 
 KNOWN_VISITORS = 50_000
 KNOWN_ADDRESSES = 4_096
-KNOWN_SECONDS = 60.0
-"""How long this process caches who holds a cookie: another process may have deleted the link."""
 
 
 def derived_key(secret: str, purpose: str) -> bytes:
@@ -120,19 +118,19 @@ class Visitors:
         self._form_key = derived_key(settings.secrets[0], "form token")
         self._address_key = derived_key(settings.secrets[0], "visitors' addresses")
         self._networks = lru_cache(KNOWN_ADDRESSES)(self._hashed_networks)
-        self._known: OrderedDict[str, tuple[str, float]] = OrderedDict()
+        self._voters: OrderedDict[str, str] = OrderedDict()
 
     async def known(self, request: Request) -> str | None:
-        """The voter's key, if this visitor has started to vote."""
+        """The voter's key, if this visitor has started to vote and was not forgotten, by whatever process."""
         if not request.state.cookie:
             return None
         name = self.cookies.hash(request.state.cookie)
-        kept = self._known.get(name)
-        if kept is not None and kept[1] > time.monotonic():
-            return kept[0]
+        self._voters.pop(name, None)
         voter = await asyncio.to_thread(self._engine.arena.store.known_voter, name)
         if voter is not None:
-            self._remember(name, voter)
+            self._voters[name] = voter
+            while len(self._voters) > KNOWN_VISITORS:
+                self._voters.popitem(last=False)
         return voter
 
     async def recognize(self, request: Request) -> Visitor | None:
@@ -141,31 +139,30 @@ class Visitors:
         return None if voter is None else Visitor(request.state.address, voter)
 
     async def returning(self, request: Request) -> Visitor:
-        """A visitor who was here before; anyone else has no matchup yet."""
-        visitor = await self.recognize(request)
-        if visitor is None:
+        """A visitor who was here before, from memory: what they do looks whether they were forgotten meanwhile."""
+        cookie = request.state.cookie
+        voter = self._voters.get(self.cookies.hash(cookie)) if cookie else None
+        voter = voter or await self.known(request)
+        if voter is None:
             raise NotYours("there is no such matchup for this voter. Ask for one.")
-        return visitor
+        return Visitor(request.state.address, voter)
 
     async def enter(self, request: Request, invitation: str = "") -> Visitor:
         """The visitor, registered if this is the first visit, or if they bring the secret of an invitation.
 
-        Whoever has no cookie gets one: nothing else gives any. Raises `TooMany` if the quota of new sessions is used
-        up, `NotInvited` if the arena is closed to this visitor.
+        Whoever is not known gets a new cookie: nothing else gives any. So one that was forgotten never leads to a voter
+        again. Raises `TooMany` if the quota of new sessions is used up, `NotInvited` if the arena is closed to them.
         """
-        cookie = request.state.cookie or self.cookies.issue()
-        name = self.cookies.hash(cookie)
-        if name not in self._known:
-            self._engine.check_room("matchup")
+        self._engine.check_room("matchup")
         secret = invitation or request.headers.get("x-invitation", "")
         visitor = await self.recognize(request)
         if visitor is not None and not secret:
             return visitor
+        cookie = self.cookies.issue() if visitor is None else request.state.cookie
+        name, brought = self.cookies.hash(cookie), hashed(secret) if secret else ""
         visitor = Visitor(request.state.address, "")
-        brought = hashed(secret) if secret else ""
         voter = await self._engine.run(EnterVoter(name, brought, quotas=self.quotas(visitor, "session")))
-        self._remember(name, voter)
-        request.state.sets_cookie |= not request.state.cookie
+        request.state.sets_cookie |= cookie != request.state.cookie
         request.state.cookie = cookie
         return replace(visitor, voter=voter)
 
@@ -180,6 +177,14 @@ class Visitors:
 
         await asyncio.to_thread(check)
 
+    async def serve_anybody(self, request: Request) -> ServedMatchup:
+        """A matchup for whoever asks: a visitor in memory, or one who enters by it."""
+        self._engine.check_room("matchup")
+        if "x-invitation" not in request.headers:
+            with suppress(NotYours):  # they are new, or were forgotten
+                return await self.serve(await self.returning(request))
+        return await self.serve(await self.enter(request))
+
     async def serve(self, visitor: Visitor) -> ServedMatchup:
         """A matchup: the open one again, if the visitor has as many open as the policy allows."""
         quotas, block = self.quotas(visitor, "matchup"), self.block(visitor)
@@ -191,7 +196,7 @@ class Visitors:
         """Delete what leads from a cookie to its votes, and the cookie."""
         if request.state.cookie:
             name, store = self.cookies.hash(request.state.cookie), self._engine.arena.store
-            self._known.pop(name, None)
+            self._voters.pop(name, None)
             await asyncio.to_thread(forget_cookie, store, name)
             request.state.cookie, request.state.sets_cookie = "", True
 
@@ -239,12 +244,6 @@ class Visitors:
             check_origin(request, self._settings)
         if not hmac.compare_digest(token.encode(), self.token(request, purpose).encode()):
             raise Failure(403, "stale_form", "the form was not made for this visit. Reload the page and try again.")
-
-    def _remember(self, name: str, voter: str) -> None:
-        self._known[name] = (voter, time.monotonic() + KNOWN_SECONDS)
-        self._known.move_to_end(name)
-        while len(self._known) > KNOWN_VISITORS:
-            self._known.popitem(last=False)
 
 
 def check_origin(request: Request, settings: SiteSettings) -> None:

@@ -27,7 +27,7 @@ from tiltyard.arena.following.snapshots import Snapshot
 from tiltyard.arena.ratings import Effect, PairVotes, effect_of, pair_votes
 from tiltyard.arena.reasons import CHANGES_PER_VOTE, BallotRules, checked_comment, checked_tags
 from tiltyard.arena.state import VoteStanding
-from tiltyard.arena.store.desk import Answered, add_report, own_explanation
+from tiltyard.arena.store.desk import Answered, own_explanation
 from tiltyard.arena.store.matchups import ShownMatchup, final_votes, has_voted, open_matchup, shown_matchup
 from tiltyard.arena.store.visitors import DAY_SECONDS, Quota
 from tiltyard.arena.units import SECOND
@@ -204,9 +204,8 @@ async def report_answer(request: Request) -> Response:
     matchup_id, visitor, form = await asked(request)
     if (side := _SIDES.get(form.get("side", ""))) is None:
         raise Failure(400, "bad_request", "a report is about answer A or B. Use the page's buttons.")
-    await site.engine.run(ReportAnswer(matchup_id, visitor.voter, quotas=site.visitors.quotas(visitor, "report")))
-    at, reason = site.engine.arena.now(), form.get("reason", "")
-    await asyncio.to_thread(add_report, site.engine.arena.store, matchup_id, side, reason, at)
+    reason, quotas = form.get("reason", ""), site.visitors.quotas(visitor, "report")
+    await site.engine.run(ReportAnswer(matchup_id, visitor.voter, side, reason, quotas=quotas))
     return site.page("vote_reported.html", {"matchup_id": matchup_id}, here="vote")
 
 

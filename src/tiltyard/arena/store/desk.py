@@ -32,12 +32,10 @@ class ReportedAnswer(NamedTuple):
     voters: frozenset[str] = frozenset()
 
 
-def add_report(store: Store, matchup_id: str, side: Answered, reason: str, at: int) -> None:
+def add_report(connection: Connection, matchup_id: str, side: Answered, reason: str, at: int) -> None:
     """Keep a report of one answer of a matchup; a second one of the same answer is not kept."""
     text = " ".join(reason.replace("\x00", " ").split())[:REASON_CHARACTERS]
-    with store.database.write() as connection:
-        columns = ("matchup_id", "side", "at", "reason")
-        connection.insert("reports", columns, [(matchup_id, side, at, text)], or_ignore=True)
+    connection.insert("reports", ("matchup_id", "side", "at", "reason"), [(matchup_id, side, at, text)], or_ignore=True)
 
 
 def open_reports(connection: Connection) -> tuple[int, int]:

@@ -68,9 +68,7 @@ def forget_voters(store: Store, voters: Sequence[str]) -> Deleted:
     What is noted outside is of their cookies: a hash of a key that is public with votes would lead back to them.
     """
     with store.database.write(lock=True) as connection:
-        cookies = connection.rows("SELECT cookie_hash FROM voters WHERE voter IN ??", voters)
-        store.outside.note_deleted("voter", [cookie for (cookie,) in cookies])
-        result = _forget(connection, voters)
+        result = _note_and_forget(store, connection, voters)
     store.database.purge_deleted()
     return result
 
@@ -86,7 +84,7 @@ def forget_invitation(store: Store, which: str) -> Deleted:
     listed = [name for (name,) in names]
     store.outside.note_deleted("invitation", listed)
     with store.database.write(lock=True) as connection:
-        result = _forget_invitations(connection, listed)
+        result = _note_and_forget(store, connection, _users(connection, listed), listed)
     store.database.purge_deleted()
     return result
 
@@ -149,7 +147,7 @@ def forget_again(store: Store) -> None:
         if is_old:
             _forget_until(connection, everybody)
         _forget(connection, voters)
-        _forget_invitations(connection, invitations)
+        _forget(connection, _users(connection, invitations), invitations)
     store.database.purge_deleted(*TABLES)
 
 
@@ -163,9 +161,9 @@ def _forget_until(connection: Connection, until: int) -> Deleted:
     return result + networks + Deleted(comments=comments, reports=reports)
 
 
-def _forget_invitations(connection: Connection, names: Sequence[str]) -> Deleted:
-    rows = connection.rows("SELECT voter FROM voters WHERE invitation IN ??", list(names))
-    return _forget(connection, [voter for (voter,) in rows], names)
+def _users(connection: Connection, invitations: Sequence[str]) -> list[str]:
+    """The voters who used one of these invitations."""
+    return [voter for (voter,) in connection.rows("SELECT voter FROM voters WHERE invitation IN ??", list(invitations))]
 
 
 def drop_networks(connection: Connection) -> Deleted:
@@ -175,6 +173,14 @@ def drop_networks(connection: Connection) -> Deleted:
     )
     note_changed_keys(connection)
     return Deleted(counts=counts, blocks=blocks, keys=keys)
+
+
+def _note_and_forget(
+    store: Store, connection: Connection, voters: Sequence[str], invitations: Sequence[str] = ()
+) -> Deleted:
+    cookies = connection.rows("SELECT cookie_hash FROM voters WHERE voter IN ??", list(voters))
+    store.outside.note_deleted("voter", [cookie for (cookie,) in cookies])
+    return _forget(connection, voters, invitations)
 
 
 def _forget(connection: Connection, voters: Sequence[str], invitations: Sequence[str] = ()) -> Deleted:
@@ -202,16 +208,16 @@ def _forget(connection: Connection, voters: Sequence[str], invitations: Sequence
 
 def _pool_blocks(connection: Connection, voters: Sequence[str]) -> int:
     """Let networks whose keys stand beside votes of these visitors stand under the pool's key from now on."""
+    key = connection.value("SELECT key FROM address_blocks WHERE name = ?", POOL)
     rows = connection.rows(
-        "SELECT name, expires_at FROM address_blocks WHERE name <> ? AND key IN (SELECT block FROM matchups "
+        "SELECT name, expires_at FROM address_blocks WHERE key <> ? AND key IN (SELECT block FROM matchups "
         "WHERE voter IN ?? UNION SELECT vote_block FROM matchups WHERE voter IN ??)",
-        POOL,
+        key or "",
         list(voters),
         list(voters),
     )
     if not rows:
         return 0
-    key = connection.value("SELECT key FROM address_blocks WHERE name = ?", POOL)
     if key is None:
         key = secrets.token_urlsafe(9)
         connection.insert("address_blocks", ("name", "key", "expires_at"), [(POOL, key, max(row[1] for row in rows))])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import secrets
 from collections.abc import Iterable
 from datetime import date, timedelta
@@ -24,6 +25,9 @@ ALL = "all"
 
 TEXT = "text"
 """Of a line of deletions: a text, by its salted digest as it is in the log."""
+
+DELETION = re.compile(rf"(?:(?:voter|invitation|{TEXT}) (?P<hash>[0-9a-f]{{64}})|{ALL} (?P<until>[0-9]{{1,18}}))?")
+"""A line of deletions; an empty one says nothing."""
 
 
 class Outside:
@@ -49,6 +53,12 @@ class Outside:
             raise StoreError(f"cannot read the key file {self.key_path}: {error}. Restore or remove it.") from None
         old, _, until = lines[1].partition(" ") if len(lines) > 1 else ("", "", "")
         return f"{lines[0]},{old}" if old and today.isoformat() <= until else "".join(lines[:1])
+
+    def about_secret(self) -> str:
+        """Where the secret is that signs cookies, for whoever starts a site; without a file it is about to be made."""
+        where = f"the secret that signs cookies is in {self.key_path}: leave it out of backups"
+        new = "It is new, since there was no such file: whoever has a cookie of before starts anew."
+        return where if self.key_path.exists() else f"{where}. {new}"
 
     def make_secret(self, secret: str = "") -> None:
         """Make the key file, with a random secret unless one is given; of two at once, either."""
@@ -77,23 +87,33 @@ class Outside:
             return
         self.check_folder()
         try:
-            if not self.deletions_path.exists():
-                self.deletions_path.touch(0o600)
+            self.deletions_path.touch(0o600)
+            if self.deletions_path.read_bytes()[-1:] not in (b"", b"\n"):
+                lines.insert(0, "\n")
             append_bytes(self.deletions_path, "".join(lines).encode())
         except OSError as error:
             raise StoreError(f"cannot write {self.deletions_path}: {error.strerror}. Nothing was deleted.") from None
 
     def deletions(self) -> tuple[set[str], int]:
-        """All hashes, and until when everybody was forgotten, in microseconds; a torn last line is none."""
+        """All hashes, and until when everybody was forgotten, in microseconds; a `StoreError` at any other line."""
         try:
             text = self.deletions_path.read_text("ascii")
         except (FileNotFoundError, NotADirectoryError):
             return set(), 0
         except (OSError, UnicodeDecodeError) as error:
             raise StoreError(f"cannot read the deletions in {self.deletions_path}: {error}. Restore it.") from None
-        lines = [line.partition(" ")[::2] for line in text.split("\n")[:-1]]
-        everybody = max((int(at) for kind, at in lines if kind == ALL), default=0)
-        return {name for kind, name in lines if kind != ALL}, everybody
+        hashes, everybody = set[str](), 0
+        for number, line in enumerate(text.split("\n"), start=1):
+            found = DELETION.fullmatch(line)
+            if found is None:
+                raise StoreError(
+                    f"line {number} of the deletions in {self.deletions_path} is malformed: {line[:80]!r}. Restore "
+                    "the file; if the line was cut off when it was written, delete it, and repeat that deletion."
+                )
+            if found["hash"]:
+                hashes.add(found["hash"])
+            everybody = max(everybody, int(found["until"] or 0))
+        return hashes, everybody
 
     def check_folder(self) -> None:
         """Make the folder; a `StoreError` if nothing can be written there."""

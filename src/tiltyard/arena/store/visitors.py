@@ -73,6 +73,13 @@ def known_cookies(connection: Connection, cookie_hashes: Sequence[str]) -> set[s
     return {row[0] for row in rows}
 
 
+def known_voters(connection: Connection, voters: Sequence[str]) -> set[str]:
+    """Those of these voters whom a cookie leads to."""
+    if not voters:
+        return set()
+    return {row[0] for row in connection.rows("SELECT voter FROM voters WHERE voter IN ??", list(voters))}
+
+
 def address_key(connection: Connection, purpose: str, period: int, expires_at: int) -> bytes:
     """The random key with which addresses are hashed for a purpose in a period; the same in every process."""
     query = "SELECT key FROM address_keys WHERE purpose = ? AND period = ?"
