@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
-from typing import Any, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.errors import Message, OptionValue
+
+FileStem = Annotated[str, msgspec.Meta(pattern=r"^[^./\\:\x00][^/\\:\x00]*\Z")]
+"""A name that is part of the name of a file, so that no name leads out of a folder."""
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -104,6 +104,7 @@ FORGERIES: dict[str, Change] = {
     "a key that is unknown": manifest(lambda said: said.update(audited_by="us")),
     "an arena without its witness": manifest(lambda said: said.update(source="arena")),
     "another picture": another_picture,
+    "a page that is called a picture": lambda folder: (folder / "share" / "board.png").write_text("<html>9999"),
     "a second index": second_index,
     "a name on a page": in_file("index.html", "model 1", "model 9"),
     "a number with decimals on a page": in_file("methods.html", "400 points", "400.0 points"),

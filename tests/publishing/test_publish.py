@@ -258,6 +258,34 @@ def test_a_changed_page_is_found_though_its_hash_was_computed_anew(
     assert re.fullmatch(rf"{re.escape(name)} is not the file that these battles give: line \d+ differs", problem)
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("methods.html", "methods.html is missing"),
+        ("battles.cols", "battles.cols is missing"),
+    ],
+)
+def test_what_a_folder_of_another_version_lists_is_there(
+    small: PublishedFolder, tmp_path: Path, name: str, told: str
+) -> None:
+    folder = copied(small, tmp_path)
+    said = json.loads((folder / "published.json").read_bytes())
+    (folder / "published.json").write_text(json.dumps({**said, "writer": "another"}), encoding="utf-8")
+    assert check(folder).problems == []
+    (folder / name).unlink()
+    assert told in check(folder).problems
+
+
+def test_a_version_alone_makes_no_page_another_versions(small: PublishedFolder, tmp_path: Path) -> None:
+    folder = copied(small, tmp_path)
+    said = json.loads((folder / "published.json").read_bytes())
+    (folder / "published.json").write_text(json.dumps({**said, "tiltyard_version": "0.9.0"}), encoding="utf-8")
+    assert 'it says {"tiltyard_version": "0.9.0"}' in check(folder).problems[0]
+    (folder / "published.json").write_text(json.dumps({**said, "tiltyard_version": "1.0. All agrees"}), "utf-8")
+    with pytest.raises(TiltyardError, match="is no version"):
+        check(folder)
+
+
 def test_pages_of_another_version_are_not_compared_and_ratings_are(small: PublishedFolder, tmp_path: Path) -> None:
     folder = copied(small, tmp_path)
     said = json.loads((folder / "published.json").read_bytes())
@@ -274,6 +302,9 @@ def test_pages_of_another_version_are_not_compared_and_ratings_are(small: Publis
         assert done.exit_code == code
         assert "agrees in part" in done.stdout
     board = json.loads((folder / "board.json").read_bytes())
+    changed(folder, "board.json", lambda _: json.dumps({**board, "n_battles": 999_999}).encode())
+    named = "board.json but for ratings, ranges, places and counts of models"
+    assert named in check(folder).not_compared
     board["ratings"][0]["rating"] = 9999.0
     changed(folder, "board.json", lambda _: json.dumps(board).encode())
     (problem,) = check(folder).problems

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import shutil
 import zipfile
@@ -145,6 +146,15 @@ RUNS: dict[str, Change] = {
         b"".join((folder / "matches" / "matches.jsonl").read_bytes().splitlines(keepends=True)[1:])
     ),
     "a number of the report": text("report.html", "careful", "careful, the best"),
+    "a dimension that leads out of the folder": lambda folder: [
+        text("matches/matches.jsonl", '"dimension":"calibration"', '"dimension":"../../outside"')(folder),
+        text("manifest.json", '"calibration"', '"../../outside"')(folder),
+        shutil.copy(folder / "verdicts" / "calibration.jsonl", folder.parent / "outside.jsonl"),
+    ],
+    "a file of gigabytes": lambda folder: os.truncate(folder / "usage.json", 1 << 36),
+    "a line of gigabytes": lambda folder: os.truncate(folder / "matches" / "matches.jsonl", 1 << 36),
+    "a page of gigabytes": lambda folder: os.truncate(folder / "report.html", 1 << 36),
+    "shuffles without end": objects("manifest.json", lambda said: said.update(n_perms=30_000_000)),
     "ratings that nobody's labels corrected": lambda folder: (
         (folder / "ratings" / "calibrated").mkdir(),
         shutil.copy(folder / "ratings" / "calibration.json", folder / "ratings" / "calibrated" / "calibration.json"),

@@ -8,8 +8,12 @@ import re
 import shutil
 import stat
 import subprocess
+import threading
 import time
+from collections.abc import Iterator
 from configparser import ConfigParser
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -20,7 +24,6 @@ from tests.arena.engines import sql
 from tests.cli.conftest import Run, tiltyard
 from tests.forked import PATIENCE_SECONDS
 from tests.processes import wait_until
-from tests.publishing.test_fetching import served
 from tests.records import replace
 from tests.stand_in import program
 from tests.web.administrators import staffed_site
@@ -35,6 +38,28 @@ from tiltyard.arena.witness import check_witness, read_witness
 __all__ = ["program", "tiltyard"]
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
+
+
+@contextmanager
+def answering(files: dict[str, bytes]) -> Iterator[str]:
+    """The address of a host that has these files."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path in files else 404)
+            self.end_headers()
+            self.wfile.write(files.get(self.path, b""))
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 def sign(site: SmallSite) -> tuple[Head, str]:
@@ -140,7 +165,7 @@ def test_verify_takes_the_address_of_a_site(sqlite_url: str, tiltyard: Run) -> N
         (b"null", "is no list of heads"),
         (b'{"heads":[1]}', "is no list of heads"),
     ):
-        with served({"api/v1/witness.jsonl": witness, "api/v1/heads": body}) as (place, _):
+        with answering({"/api/v1/witness.jsonl": witness, "/api/v1/heads": body}) as place:
             done = tiltyard("verify", place)
         assert told in done.stdout + done.stderr
         assert (done.returncode == 0) == (body is heads)

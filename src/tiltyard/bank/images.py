@@ -81,13 +81,18 @@ def _file(path: Path, where: str) -> Image:
         raise BankError(f"{where}: {path} is not a PNG, JPEG, GIF or WebP image. Convert it.")
     if len(data) > LARGEST_BYTES:
         most = f"{LARGEST_BYTES / 1e6:.0f} MB"
-        raise BankError(f"{where}: {path} has {len(data) / 1e6:.1f} MB; providers take {most}. Make it smaller.")
+        raise BankError(
+            f"{where}: {path} has {path.stat().st_size / 1e6:.1f} MB; providers take {most}. Make it smaller."
+        )
     return Image(media_type=media_type, sha256=hashlib.sha256(data).hexdigest(), path=str(path.resolve()))
 
 
 def _read(path: Path, where: str) -> bytes:
     try:
-        return path.read_bytes()
+        if path.exists() and not path.is_file():
+            raise BankError(f"{where}: {path} is no file.")
+        with path.open("rb") as file:
+            return file.read(LARGEST_BYTES + 1)
     except OSError as error:
         raise BankError(
             f"{where}: cannot read the image {path}: {error.strerror}. Give an https:// address, or the path of a file "

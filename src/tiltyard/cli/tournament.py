@@ -62,6 +62,7 @@ def run_command(
     if given.get("dry_run"):
         if answer.queries:
             say(str(answer))
+        note(answer.sentence)
         return
     say(str(answer))
     for line in (*answer.notes(), f"run folder: {answer.folder}; report: {answer.report}"):

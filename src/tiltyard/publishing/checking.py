@@ -12,6 +12,7 @@ import os
 import re
 import tempfile
 import zipfile
+from collections import deque
 from collections.abc import Collection, Iterator
 from itertools import zip_longest
 from pathlib import Path
@@ -19,7 +20,6 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from tiltyard import __version__
 from tiltyard.arena.witness import Finding, KeptProof, check_witness
 from tiltyard.battles.reading import read_battles
 from tiltyard.battles.writing import same_parquet
@@ -32,7 +32,7 @@ from tiltyard.pages.escaping import is_unseen, look_alikes
 from tiltyard.pages.figures import plural, points
 from tiltyard.placement import folder as placement
 from tiltyard.publishing.arenas import SALTS, WITNESS, witness_site
-from tiltyard.publishing.fetching import bounded_lines
+from tiltyard.publishing.fetching import MOST_MANIFEST, bounded_lines
 from tiltyard.publishing.folder import MANIFEST, PublishedManifest, read_manifest, writer_hash
 from tiltyard.publishing.pages import BOARD_CARD
 from tiltyard.publishing.publication import LONGEST_WORDS, StaticSite, static_site
@@ -49,6 +49,8 @@ DECIMAL = re.compile(
 )
 """A number with decimals where a file has a value, written as shortly as it can be: in JSON, and behind a figure of a
 page; in no name and no text."""
+
+PNG = b"\x89PNG\r\n\x1a\n"
 
 PAGES = (".html", ".atom", ".png")
 FIELDS = ("rating", "ci_low", "ci_high", "rank", "rank_low", "rank_high", "n_battles", "wins", "losses", "ties")
@@ -78,15 +80,16 @@ def check_folder(folder: Path, besides: Collection[str] = (), kept: KeptProof | 
     result, site, made = Finding(), None, set[str]()
     if kept.fingerprint not in ("", fingerprint):
         result.problems.append(f"the fingerprint is {fingerprint}, not the one that was kept")
-    ours = (manifest.tiltyard_version, manifest.writer) == (__version__, writer_hash())
+    ours = manifest.writer == writer_hash()
     try:
         site = _again(folder, files, manifest)
         with tempfile.TemporaryDirectory(prefix="tiltyard-") as spare:
-            comparison = _Comparison(result, folder, files, Path(spare), site, ours)
+            comparison = _Comparison(result, folder, files, Path(spare), site, manifest.files, ours)
             made = {name for name, _ in site_files(site, Path(spare), comparison.kept)}
         foreign = set[str]() if ours else {name for name in manifest.files if name.endswith(PAGES)} - made
         result.not_compared += [] if ours else [MANIFEST, *sorted(foreign & files)]
         result.problems += strangers(folder, made | foreign, besides)
+        result.problems += [f"{name} is missing" for name in sorted(manifest.files.keys() - files - made)]
     except FAILURES as error:
         result.problems.append(f"it cannot be published again: {error}")
     proved = _check_evidence(folder / WITNESS, manifest.source, kept)
@@ -238,6 +241,8 @@ class _Comparison(msgspec.Struct):
     files: Collection[str]
     spare: Path
     site: StaticSite
+    files_named: Collection[str]
+    """The files that its manifest names."""
     ours: bool
     """Whether this very program wrote the folder, as it says."""
 
@@ -246,8 +251,9 @@ class _Comparison(msgspec.Struct):
         problems, not_compared = self.result.problems, self.result.not_compared
         boards = [one.file for one in self.site.boards]
         needed = self.ours or name in (PARQUET, MANIFEST, "battles.jsonl", *boards)
+        listed = name in self.files_named
         if name not in self.files:
-            problems += [f"{name} is missing"] if needed else []
+            problems += [f"{name} is missing"] if needed or listed else []
             return content
         if self.ours and (self.folder / name).stat().st_size > 2 * len(content) + SLACK:
             problems.append(f"{name} is far longer than the file that these battles give")
@@ -259,6 +265,9 @@ class _Comparison(msgspec.Struct):
             pass
         elif name in boards:
             problems += _board_problems(name, published, content, exact=self.ours)
+            not_compared += [] if self.ours else [f"{name} but for ratings, ranges, places and counts of models"]
+        elif name.endswith(".png") and not published.startswith(PNG):
+            problems.append(f"{name} is no picture")
         elif (
             not needed
             or (name == PARQUET and same_parquet(self.folder / name, self.spare / name))  # its statistics could lie
@@ -345,6 +354,8 @@ def check_run(folder: Path, besides: Collection[str] = ()) -> Finding:
         try:
             for name, what in others.items():
                 raise TiltyardError(f"{name} {what}")
+            for name in files:
+                _check_size(folder / name)
             if not re.fullmatch(r"[\w.+]{1,60}", theirs):
                 raise TiltyardError(f"{theirs[:60]!a} is no version")
             made_again = kind.remake(folder, out)
@@ -360,6 +371,9 @@ def check_run(folder: Path, besides: Collection[str] = ()) -> Finding:
         for name in sorted(made):
             if name not in files:
                 result.problems.append(f"{name} is missing")
+                continue
+            if (folder / name).stat().st_size > 2 * (out / name).stat().st_size + SLACK:
+                result.problems.append(f"{name} is far longer than the file that these verdicts give")
                 continue
             there, again = ((home / name).read_bytes() for home in (folder, out))
             version = f'"tiltyard_version": "{ours}"'.encode()
@@ -394,6 +408,14 @@ def check_run(folder: Path, besides: Collection[str] = ()) -> Finding:
         "Whoever made the folder could have changed verdicts, texts and people's battles."
     )
     return result
+
+
+def _check_size(path: Path) -> None:
+    """Refuse a file that nobody can have written there: larger than any of its kind, or with a line that long."""
+    if path.suffix == ".json" and path.stat().st_size > MOST_MANIFEST:
+        raise TiltyardError(f"{path.name} has {path.stat().st_size:,} bytes, more than any that is written there.")
+    if path.suffix == ".jsonl":
+        deque(bounded_lines(path), maxlen=0)
 
 
 def _short(value: object) -> str:

@@ -8,6 +8,7 @@ coming (`.published.next.json`) lies in the folder meanwhile, so that publishing
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 import shutil
 from collections.abc import Iterable
@@ -101,6 +102,8 @@ def read_manifest(data: bytes, source: str) -> PublishedManifest:
             f"{source}: is a {manifest.kind[:40]!r} in format {manifest.format}, not a {KIND!r} in format {FORMAT}. "
             "Update tiltyard, or use the program that wrote it."
         )
+    if not all(re.fullmatch(r"[\w.+]{1,60}", one) for one in (manifest.tiltyard_version, manifest.writer)):
+        raise TiltyardError(f"{source}: {manifest.tiltyard_version[:60]!a} or its writer is no version.")
     for name, file in manifest.files.items():
         if "\\" in name or "\0" in name or not {"", ".", ".."}.isdisjoint(name.split("/")) or name == MANIFEST:
             raise TiltyardError(f"{source}: {name!r} is no file inside the folder. Do not trust this folder.")

@@ -23,7 +23,7 @@ from tiltyard.judging.run_folder import RUN, LineSpan, again, decode, read_lines
 from tiltyard.tournament.artifacts import EloResults, MatchLine, calibrated_path
 from tiltyard.tournament.ratings import BaselineTable, EloLine, PairTally
 from tiltyard.tournament.scoring import RESULTS_FILE, DimensionScores
-from tiltyard.types import Floats
+from tiltyard.types import FileStem, Floats
 
 LARGEST_SHOWN, LARGEST_TOGETHER = 1_400_000, 16_000_000
 """Characters of one image on a page (1 MB), and of all images of a report."""
@@ -221,7 +221,7 @@ def read_run(folder: str | Path) -> Run:
     prompts, answers, planned = _texts(require(folder / "matches" / "matches.jsonl", folder), shown)
     names = tuple(results.primary)
     baseline = folder / "baseline.json"
-    against = converted(baseline, dict[str, BaselineTable]) if baseline.is_file() else {}
+    against = converted(baseline, dict[FileStem, BaselineTable]) if baseline.is_file() else {}
     files = {name: require(folder / "verdicts" / f"{name}.jsonl", folder) for name in names if name in planned}
     battles = read_judged(files, folder)
     check_texts(battles, prompts, answers, "matches/matches.jsonl")
@@ -251,7 +251,7 @@ def read_run(folder: str | Path) -> Run:
         answers=answers,
         pictures=shown.pictures,
         battles=battles,
-        scores=tuple(converted(scores, dict[str, DimensionScores]).values()) if scores.is_file() else (),
+        scores=tuple(converted(scores, dict[FileStem, DimensionScores]).values()) if scores.is_file() else (),
     )
 
 

@@ -34,6 +34,7 @@ from tiltyard.tournament.config import Mode, OpponentSettings, Task
 from tiltyard.tournament.failures import FailedQuestion, failed_questions, own_counts
 from tiltyard.tournament.plan import MatchList, RunPlan, TranscriptCounts
 from tiltyard.tournament.ratings import DimensionRatings, EloLine, JudgeHabits, PairTally
+from tiltyard.types import FileStem
 
 JUDGE_PROMPTS = "judge_prompts.json"
 """The file with the texts that judges were sent."""
@@ -44,8 +45,8 @@ class EloResults(msgspec.Struct, frozen=True, kw_only=True):
 
     default_k: float
     """K of `primary`."""
-    primary: dict[str, dict[str, EloLine]]
-    k_sensitivity: dict[str, dict[str, dict[str, EloLine]]]
+    primary: dict[FileStem, dict[str, EloLine]]
+    k_sensitivity: dict[FileStem, dict[str, dict[str, EloLine]]]
     """By dimension, every K of the sweep and entrant, without sampling intervals."""
     n_decisive_matches: dict[str, int]
 
@@ -79,7 +80,7 @@ class JudgePrompts(msgspec.Struct, frozen=True, kw_only=True):
 class MatchLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A line of `matches/matches.jsonl`: one match, with everything the judge is shown."""
 
-    dimension: str
+    dimension: FileStem
     prompt_id: str
     entrant_a: str
     """First by the order of the file."""
@@ -385,7 +386,7 @@ class RunResults(msgspec.Struct, frozen=True, kw_only=True):
     dimensions: dict[str, DimensionResults]
     panel: PanelResults | msgspec.UnsetType = msgspec.UNSET
     canaries: dict[str, CanaryResults] | msgspec.UnsetType = msgspec.UNSET
-    calibration: dict[str, dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
+    calibration: dict[FileStem, dict[str, Any]] | msgspec.UnsetType = msgspec.UNSET
     """`people`, as in a calibrated ratings file, or why there is no corrected board: `missing`."""
     gate: list[Check] | msgspec.UnsetType = msgspec.UNSET
     """The go or no-go of a pilot."""
@@ -416,7 +417,7 @@ class RunManifest(msgspec.Struct, frozen=True, kw_only=True):
     """Entrants of the file that were left out because they have no answers."""
     opponents: OpponentSettings | msgspec.UnsetType = msgspec.UNSET
     """The baseline that all others were judged against, if there was one."""
-    dimensions: list[str]
+    dimensions: list[FileStem]
     """What was judged, in the order of the file."""
     bank_size: int
     """Prompts of the bank."""

@@ -473,7 +473,7 @@ def _wrong_settings(sections: Mapping[str, Any], mode: Mode | None) -> Iterator[
     if rubrics is not None and not rubrics:
         yield "no rubric is given. Add one dimension under `rubrics`."
     for name in dict.fromkeys((*ids, *(rubrics or ()))):
-        if not name or name.startswith(".") or any(letter in name for letter in "/\\\0"):
+        if not name or name.startswith(".") or any(letter in name for letter in "/\\:\0"):
             yield f"{name!r} cannot be part of a file name. Use letters, digits, - and _."
     baseline = sections["opponents"].baseline if "opponents" in sections else None
     if baseline is not None and "entrants" in sections and baseline not in ids:
@@ -481,7 +481,7 @@ def _wrong_settings(sections: Mapping[str, Any], mode: Mode | None) -> Iterator[
         hint = f"Did you mean {close[0]!r}?" if close else f"Name one of {', '.join(ids)}, or add it to `entrants`."
         yield f"opponents.baseline is {baseline!r}, which is no entrant. {hint}"
     if "elo" in sections:
-        yield from _wrong_elo(sections["elo"])
+        yield from wrong_elo(sections["elo"])
     if "prompts" in sections:
         yield from _wrong_pilot(sections["prompts"])
     if "judge" in sections:
@@ -531,7 +531,8 @@ def _wrong_headers(where: str, headers: Mapping[str, str]) -> Iterator[str]:
             yield f"{where}.{header} holds characters that no header has: use printable ASCII on one line."
 
 
-def _wrong_elo(elo: EloSettings) -> Iterator[str]:
+def wrong_elo(elo: EloSettings) -> Iterator[str]:
+    """What settings of permutation Elo may not be, a sentence each."""
     if not 2 <= elo.n_perms <= N_PERMS_MAX:
         yield (
             f"elo.n_perms is {elo.n_perms}: at least 2 are needed for an error of the mean, "

@@ -28,12 +28,13 @@ from tiltyard.judging.run_folder import Remade, again, read_lines, read_object, 
 from tiltyard.judging.scoring import Scoring, make_scoring
 from tiltyard.llm.provider import parse_model_name
 from tiltyard.tournament.artifacts import JUDGE_PROMPTS, MatchLine, RunManifest, write_panel_battles
-from tiltyard.tournament.config import EloSettings
+from tiltyard.tournament.config import EloSettings, wrong_elo
 from tiltyard.tournament.plan import MatchList
 from tiltyard.tournament.rounds import ROUNDS_FILE, RoundsFile
 from tiltyard.tournament.run import rate_all, run_results
 from tiltyard.tournament.scoring import ANSWERS_FOLDER, RESULTS_FILE, AnswerLine, DimensionScores, rate_scores
 from tiltyard.tournament.summary import answers_check, gate
+from tiltyard.types import FileStem
 
 Line = TypeVar("Line")
 
@@ -131,6 +132,8 @@ def remake(folder: Path, out: Path) -> Remade:
     if (folder / ROUNDS_FILE).is_file():
         rounds = msgspec.convert(read_object(folder / ROUNDS_FILE), RoundsFile)
     elo = EloSettings(**{name: getattr(manifest, name) for name in EloSettings.__struct_fields__})
+    for problem in wrong_elo(elo):
+        raise RunFolderError(f"{path}: {problem}")
     baseline = manifest.opponents.baseline if manifest.opponents else None
     columns = {case.prompt.prompt_id: prompt_columns(case.prompt) for own in cases.values() for case in own}
     standings = rate_all(
@@ -189,7 +192,7 @@ def _scoring(folder: Path) -> dict[str, Scoring]:
     """How answers were scored, by dimension."""
     if not (folder / RESULTS_FILE).is_file():
         return {}
-    stated = msgspec.convert(read_object(folder / RESULTS_FILE), dict[str, DimensionScores])
+    stated = msgspec.convert(read_object(folder / RESULTS_FILE), dict[FileStem, DimensionScores])
     result = {}
     for name, one in stated.items():
         weights = {criterion: weight for criterion, weight in one.criteria.items() if weight is not None}

@@ -43,6 +43,8 @@ class AskingQuote:
     """None: nothing would be asked that costs anything."""
     lengths: Mapping[str, ReplyLengths] = field(default_factory=dict)
     """The earlier replies that the expected price goes by."""
+    sentence: str = ""
+    """Who would be asked how much, and that nobody was."""
 
     @property
     def queries(self) -> int:

@@ -59,8 +59,8 @@ def run(config: str | Path, options: TournamentOptions) -> RunResult | Any:
     questions = ("" if plan.rounds is None else "at most ") + plural(quote.queries, "question")
     if options.dry_run:
         asked = f"{judge_in_words(plan.judge_model)} would be asked {questions}; nothing was asked or written"
-        options.note(f"dry run: {asked if quote.queries else 'nothing would be asked; nothing was written'}")
-        return quote
+        what = asked if quote.queries else "nothing would be asked; nothing was written"
+        return replace(quote, sentence=f"dry run: {what}")
     if not options.skip_judging:
         silent, judge = judge, make_judge(plan.setup, plan.judge_model, asking, functions=options.judge or True)
         if isinstance(judge, LanguageModelJudge) and isinstance(silent, LanguageModelJudge):
