@@ -35,7 +35,6 @@ class Copied(msgspec.Struct, frozen=True):
     changed: tuple[str, ...] = ()
 
     def line(self) -> str:
-        """A summary for people."""
         if not self.kept:
             return f"{self.written} files copied to {self.folder}"
         sentence = f"{self.kept} files exist already and are kept"

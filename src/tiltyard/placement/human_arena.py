@@ -56,7 +56,6 @@ class Cells:
         return len(self.question)
 
     def take(self, cells: Ints) -> Cells:
-        """Some of the cells."""
         return replace(self, question=self.question[cells], model=self.model[cells], language=self.language[cells])
 
 

@@ -75,7 +75,6 @@ class PanelResult(msgspec.Struct):
 
     @property
     def judgments(self) -> list[Judgment]:
-        """The judgments, failed ones included, in the order of the panel."""
         return [battle.judgment for battle in self.battles if battle.judgment is not None]
 
 
@@ -226,7 +225,6 @@ class JudgeCalibration(msgspec.Struct, frozen=True):
     flips: Flips | None
 
     def lines(self) -> Iterator[CalibrationLine]:
-        """The contents of `calibration.jsonl`."""
         winners = {label: outcome.value for outcome, label in _LABELS.items()}
         for pair, judgment in zip(self.pairs, self.judgments, strict=True):
             assert pair.people is not None

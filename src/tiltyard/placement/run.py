@@ -92,7 +92,6 @@ class PlacementResult(msgspec.Struct, frozen=True, eq=False):
     manifest: PlacementManifest
 
     def lines(self) -> list[str]:
-        """What the board means, and what it rests on."""
         known = self.manifest.calibration is not None
         advice = (
             "--calibrate 300 measures the judge against people, and puts the rating and its interval on their scale"

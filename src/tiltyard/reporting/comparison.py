@@ -372,17 +372,14 @@ class ScoreSection(msgspec.Struct, frozen=True):
 
     @property
     def side(self) -> str:
-        """Better, worse or unclear."""
         return words.side(self.answer.low, self.answer.high)
 
     def scale(self, rows: Sequence[DifferenceRow]) -> svg.Scale:
-        """A scale for the differences of a table, in its unit."""
         known = [row.one for row in rows if row.one is not None]
         ends = [end for one in known for end in (one.difference, one.low, one.high) if end is not None]
         return svg.Scale.of([0.0, *(self.scaled(end) for end in ends)])
 
     def scaled(self, value: float) -> float:
-        """A difference as the axis counts it."""
         return self.facts.unit.factor * value
 
 

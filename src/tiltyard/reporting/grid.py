@@ -56,12 +56,10 @@ class GridCell(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """What the cell says."""
         return "both bad" if self.score is None else f"{_sign(self.lean)} {percent(self.score)}"
 
     @property
     def small(self) -> str:
-        """What it says below."""
         counts = "–".join(count(n, 0 if n == round(n) else 1) for n in (self.won, self.lost, self.tied))
         return f"{counts}, {count(self.both_bad)} bad" if self.both_bad else counts
 
@@ -74,22 +72,18 @@ class ChangeCell(msgspec.Struct, frozen=True):
 
     @property
     def lean(self) -> float:
-        """The change, without what rounding leaves."""
         return round(self.change, 9)
 
     @property
     def loss(self) -> tuple[float, float]:
-        """A key that puts the largest losses first."""
         return (0.0, self.change)
 
     @property
     def text(self) -> str:
-        """What the cell says."""
         return f"{_sign(self.lean)} {signed(100 * self.lean) if self.lean else 0}"
 
     @property
     def small(self) -> str:
-        """What it says below."""
         return "" if self.means is None else " → ".join(map(percent, self.means))
 
 

@@ -64,47 +64,36 @@ class Placement:
     """Everything a placement's report shows. `run` holds the judged battles; their dimension is the rubric's."""
 
     run: Run
-    """The judged battles; their dimension is the rubric's."""
     manifest: PlacementManifest
-    """What it says about itself."""
     report: EloReport
-    """Its ratings file."""
     panel: Panel
-    """Which battles were judged."""
     against_people: Mapping[Heard, int]
     """Counts of the judge's label by people's label."""
 
     @property
     def model(self) -> str:
-        """The model that was placed."""
         return self.manifest.model
 
     @property
     def dimension(self) -> str:
-        """What was judged."""
         return self.manifest.rubric.dimension
 
     @cached_property
     def board(self) -> Leaderboard:
-        """The whole board."""
         return as_leaderboard(self.report)
 
     @cached_property
     def entry(self) -> RatingEntry:
-        """The model's line on the board."""
         return self.board[self.model]
 
     @cached_property
     def entries(self) -> Mapping[str, RatingEntry]:
-        """Every line of the board by its model."""
         return {entry.model: entry for entry in self.board}
 
     def rating(self, name: str) -> float | None:
-        """The rating of a model, if it is on the board."""
         return self.entries[name].rating if name in self.entries else None
 
     def opponent(self, battle: JudgedBattle) -> str:
-        """The model's opponent in a battle."""
         return battle.entrant_b if battle.entrant_a == self.model else battle.entrant_a
 
     def language(self, battle: JudgedBattle) -> str:
@@ -218,12 +207,10 @@ class Results(msgspec.Struct, frozen=True):
 
     @property
     def n(self) -> int:
-        """Battles that count."""
         return self.won + self.lost + self.tied
 
     @property
     def score(self) -> float | None:
-        """The share won, ties counting half."""
         return (self.won + 0.5 * self.tied) / self.n if self.n else None
 
     @property
@@ -233,7 +220,6 @@ class Results(msgspec.Struct, frozen=True):
 
     @property
     def expected(self) -> float | None:
-        """The score predicted by the ratings."""
         return self.expected_sum / self.n if self.n and self.expected_sum is not None else None
 
 

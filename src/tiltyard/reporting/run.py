@@ -58,12 +58,10 @@ class JudgedBattle(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def entrants(self) -> tuple[str, str]:
-        """The two, entrant_a first."""
         return (self.entrant_a, self.entrant_b)
 
     @property
     def settled(self) -> bool:
-        """Whether it made a battle; a failed judgment did not."""
         return self.status == "ok"
 
     @property
@@ -75,7 +73,6 @@ class JudgedBattle(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def kind(self) -> str:
-        """Which of the four outcomes it had, regardless of who won."""
         return "decisive" if self.winner is not None else self.outcome
 
     @property
@@ -143,7 +140,6 @@ class Dimension(msgspec.Struct, frozen=True, eq=False):
     n_decisive: int
     board: EloReport | None
     calibrated: EloReport | None = None
-    """The board that people's labels correct."""
     against: BaselineTable | None = None
     pairs: Sequence[PairTally] = ()
     elo: Mapping[str, EloLine] = msgspec.field(default_factory=dict)
@@ -161,31 +157,21 @@ class Run(msgspec.Struct, frozen=True, eq=False):
     """Everything a report shows. Each text is kept once; judge texts stay in their files until needed."""
 
     folder: Path
-    """The folder."""
     manifest: Mapping[str, Any]
-    """The contents of `manifest.json`."""
     usage: Mapping[str, Any] | None
-    """The contents of `usage.json`."""
     default_k: float
-    """K of the primary Elo."""
     entrants: tuple[str, ...]
-    """The entrants, in the order of the config."""
     dimensions: tuple[Dimension, ...]
-    """The numbers of each dimension."""
     prompts: Mapping[str, Prompt]
-    """The prompts by id."""
     answers: Mapping[tuple[str, str], str]
-    """The text of an answer by prompt and entrant."""
     battles: list[JudgedBattle]
     """Every judgment without its texts, in the order of the files."""
     scores: tuple[DimensionScores, ...] = ()
-    """The scores of each dimension, where answers were scored alone."""
     pictures: Mapping[tuple[str, str | None], tuple[str, ...]] = msgspec.field(default_factory=dict)
     """Images as data URLs, by prompt and entrant; None: of the prompt itself."""
 
     @property
     def results(self) -> Mapping[str, Any]:
-        """What the manifest says of the results."""
         return self.manifest.get("results") or {}
 
     def judgment(self, battle: JudgedBattle) -> Judgment:
@@ -198,11 +184,9 @@ class Run(msgspec.Struct, frozen=True, eq=False):
         return judgment
 
     def judgments(self, dimension: str) -> Iterator[Judgment]:
-        """The judgments of a dimension, one at a time."""
         return map(self.judgment, self.of_dimension(dimension))
 
     def of_dimension(self, name: str) -> list[JudgedBattle]:
-        """The judgments of one dimension."""
         return [battle for battle in self.battles if battle.dimension == name]
 
 

@@ -345,12 +345,10 @@ class Share(msgspec.Struct, frozen=True):
 
     @property
     def value(self) -> float | None:
-        """The share itself; None if `n` is 0."""
         return self.hits / self.n if self.n else None
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Its interval."""
         return share_interval(self.hits, self.n)
 
 

@@ -104,7 +104,6 @@ class MatchLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def of(cls, match: Case) -> MatchLine:
-        """The line of a match."""
         prompt, matchup = match.prompt, match.matchup
         return cls(
             dimension=matchup.dimension,

@@ -178,18 +178,15 @@ class JudgeSection(msgspec.Struct, frozen=True, kw_only=True):
     """Further parameters for the provider, sent unchanged."""
 
     def model_of(self, mode: Mode) -> str | None:
-        """The judge of a mode, or the name of the panel, if the file names one."""
         named = (self.pilot_model if mode == "pilot" else self.headline_model) or self.model
         return named or (panel_name([member.model for member in self.members]) if self.panel else None)
 
     @property
     def named(self) -> tuple[str | None, ...]:
-        """Every judge that the file names."""
         return (self.model, self.pilot_model, self.headline_model, *(member.model for member in self.members))
 
     @property
     def members(self) -> tuple[PanelMember, ...]:
-        """The judges of the panel."""
         return tuple(PanelMember(model=one) if isinstance(one, str) else one for one in self.panel)
 
 
@@ -274,14 +271,12 @@ class Setup:
 
     @property
     def scoring(self) -> dict[str, Scoring]:
-        """How each dimension is scored; empty where only pairs are judged."""
         if self.config.judge.task == "pairs":
             return {}
         return {name: make_scoring(one.scale or "1-10", one.criteria) for name, one in self.config.rubrics.items()}
 
     @property
     def entrant_ids(self) -> tuple[str, ...]:
-        """The entrants in the order of the file."""
         return tuple(entrant.entrant_id for entrant in self.config.entrants)
 
 

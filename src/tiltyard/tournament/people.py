@@ -133,11 +133,9 @@ class CalibratedBoard(msgspec.Struct, frozen=True, eq=False):
     missing: str | None = None
 
     def text(self) -> str:
-        """As people read it after a run."""
         return f"no board: {self.missing}" if self.board is None else as_table(self.board)
 
     def record(self) -> dict[str, Any]:
-        """What the manifest says of it."""
         if self.board is None:
             return {"missing": self.missing}
         return {"people": self.board.details["people"]}

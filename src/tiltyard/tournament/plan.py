@@ -39,7 +39,6 @@ class TranscriptCounts(msgspec.Struct, frozen=True):
 
     @property
     def note(self) -> str:
-        """The counts, for the announcement of a run."""
         cut = f"; {self.cut:,} of them cut to {self.limit:,} characters, {self.characters_cut:,} left out"
         return f"transcripts: {self.shown:,} answers are shown as steps{cut if self.cut else ', none of them cut'}"
 
@@ -90,13 +89,11 @@ class PlanImages(msgspec.Struct, frozen=True):
         return cls(of_prompts, of_answers) if of_prompts or of_answers else None
 
     def of(self, prompt_id: str, a: str, b: str) -> CaseImages:
-        """The images of one match."""
         first, second = (self.answers.get((name, prompt_id), ()) for name in (a, b))
         return CaseImages(self.prompts.get(prompt_id, ()), first, second)
 
     @property
     def note(self) -> str:
-        """How many there are, for the announcement of a run."""
         shown = sum(map(len, self.prompts.values())), sum(map(len, self.answers.values()))
         return (
             f"images: {shown[0]:,} of prompts, {shown[1]:,} of answers; the quote counts {IMAGE_TOKENS:,} tokens each"
@@ -119,9 +116,7 @@ class RunPlan:
     rubrics: tuple[Rubric, ...]
     matches: MatchList
     images: PlanImages | None = None
-    """The images of prompts and answers, if there are any."""
     transcripts: TranscriptCounts | None = None
-    """What was shown of agents' transcripts, if there are any."""
     left_out: tuple[str, ...] = ()
     """Entrants of the file without answers: the run goes on without them."""
     rounds: RoundSettings | None = None
@@ -129,12 +124,10 @@ class RunPlan:
 
     @property
     def baseline(self) -> str | None:
-        """The entrant that all others are judged against, if everyone does not meet everyone."""
         return self.setup.config.opponents.baseline
 
     @property
     def labels(self) -> Path | None:
-        """People's labels that correct the boards: the command line's, else the config's."""
         return self.options.labels_path or self.setup.labels_path
 
     @property
@@ -148,7 +141,6 @@ class RunPlan:
         return 2 * self.setup.config.judge.repeats * max(1, len(panel_members(self.judge_model)))
 
     def announcements(self) -> list[str]:
-        """A summary to show before the run starts: cells covered, what was dropped, pairs and queries."""
         matches = self.matches
         lines = []
         if self.left_out:
@@ -267,7 +259,6 @@ class _Reading:
             return None
 
     def refuse(self, path: Path) -> None:
-        """Raise the errors: a single one as it is, several as a list."""
         if len(self._errors) == 1:
             raise self._errors[0]
         if self._errors:
@@ -398,9 +389,7 @@ class MatchList:
     cells_present: int
     cells_expected: int
     missing_cells: Mapping[str, int] = field(default_factory=dict)
-    """How many answers each entrant lacks."""
     dropped_prompts: tuple[str, ...] = ()
-    """Prompts that some entrant did not answer."""
     unanswered: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
     """By dimension and entrant, the prompts that it did not answer; only where there are some."""
     without_gold: Mapping[str, int] = field(default_factory=dict)

@@ -253,7 +253,6 @@ class JudgeHabits(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> JudgeHabits:
-        """The habits that a manifest has."""
         return cls(**{name: Estimate(**estimate) for name, estimate in record.items()})
 
     @property
@@ -262,7 +261,6 @@ class JudgeHabits(msgspec.Struct, frozen=True):
         return self.flips.value is not None and self.flips.value > MOST_INCONSISTENT
 
     def lines(self) -> list[str]:
-        """What these habits mean for the board, in sentences; a warning first, where one is due."""
         if self.flips.value is None and self.first_slot.value is None:
             return []
         lines = [self._about_flips()] if self.flips.value is not None else []
@@ -344,7 +342,6 @@ class HabitCounts:
         prompts.append(prompt)
 
     def watch(self, judgments: Iterable[Judgment]) -> Iterator[Judgment]:
-        """The same judgments, counted."""
         for place, judgment in enumerate(judgments):
             prompt = self._numbers.setdefault(judgment.prompt_id, len(self._numbers))
             if len(judgment.raw) > 2:
@@ -366,7 +363,6 @@ class HabitCounts:
             yield judgment
 
     def habits(self) -> JudgeHabits:
-        """What was counted."""
         return JudgeHabits(**{name: share(*columns) for name, columns in self._hits.items()})  # type: ignore[arg-type]
 
 
@@ -419,11 +415,8 @@ class DimensionRatings(msgspec.Struct, frozen=True, eq=False):
     board_missing: str | None
     """Why there is no Bradley–Terry board, if so."""
     leaderboard: Leaderboard | None
-    """The same board as people read it."""
     habits: JudgeHabits
-    """How the judge behaved."""
     against: BaselineTable | None = None
-    """Win rates against the baseline, if there is one."""
 
 
 def rate_dimension(

@@ -72,11 +72,9 @@ class KeptJudge:
             )
 
     def verdicts(self, dimension: str, place: int) -> tuple[Verdict, ...]:
-        """Its verdicts on a case."""
         return self._recorded[dimension][place]
 
     async def judge(self, *_: Any) -> Verdicts:
-        """What it recorded."""
         return self
 
     async def aclose(self) -> None:

@@ -108,7 +108,6 @@ class DimensionRounds(msgspec.Struct):
         return some_cases(self.cases, np.flatnonzero(self.rounds.judged))
 
     def names(self, codes: Sequence[int]) -> list[str]:
-        """The entrants of some codes, strongest first."""
         return [self.entrants[code] for code in self._by_strength(codes)]
 
     def _by_strength(self, codes: Sequence[int]) -> list[int]:
@@ -116,7 +115,6 @@ class DimensionRounds(msgspec.Struct):
         return sorted(codes, key=lambda code: 0.0 if fit is None else -float(fit.strength[code]))
 
     def record(self) -> DimensionRecord:
-        """What `rounds.json` says about a dimension."""
         rounds, above = self.rounds, self.rounds.decision.above
         per_case = rounds.settings.calls_per_case
         pairs = self._by_strength(range(len(self.entrants)))
@@ -150,7 +148,6 @@ class RoundsResult(msgspec.Struct, frozen=True):
     settings: RoundSettings
     dimensions: dict[str, DimensionRounds]
     judging_plan: JudgingPlan
-    """What was judged."""
     judged: JudgingResult
 
 
@@ -442,11 +439,9 @@ class Forecast(msgspec.Struct, frozen=True):
 
     @property
     def share(self) -> float:
-        """The median's part of the full design."""
         return self.median / self.full if self.full else 0.0
 
     def line(self) -> str:
-        """The forecast in one line."""
         supposed = (
             "with the strengths of earlier verdicts" if self.from_verdicts else "of entrants 87 points apart (sd)"
         )

@@ -93,25 +93,20 @@ class RunResult(Comparable, msgspec.Struct, frozen=True, eq=False):
     canaries: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """How the judge did on the canaries, by dimension; empty without any."""
     scores: RunScores = msgspec.field(default_factory=lambda: RunScores({}, {}))
-    """The scores of answers, where `judge.task` asks for them."""
 
     @property
     def report(self) -> Path:
-        """The page of the run."""
         return self.folder / "report.html"
 
     @property
     def boards(self) -> dict[str, EloReport]:
-        """The Bradley–Terry boards by dimension, where there are any."""
         return {name: one.board for name, one in self.standings.items() if one.board is not None}
 
     @property
     def passed(self) -> bool:
-        """Whether a pilot says GO; True for a headline run."""
         return passes(self.checks)
 
     def notes(self) -> list[str]:
-        """Whether one order only was judged, and what was asked and its cost."""
         one_order = f"{self.judged.judge_model} saw one order only: its position bias is in these numbers"
         return [*([] if self.judged.both_orders else [one_order]), *usage_lines(self.judged)]
 

@@ -51,7 +51,6 @@ class ScaleUse(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, scores: Sequence[float], highest: float) -> ScaleUse:
-        """The use of a scale by these scores."""
         counts, total = Counter(scores), max(1, len(scores))
         return cls(
             answers=len(scores),
@@ -137,7 +136,6 @@ class ScoresAgainstPairs(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """Which is cheaper, in words."""
         told = (
             f"Scores tell {self.apart_by_scores} of {plural(self.model_pairs, 'pair')} of models apart for "
             f"{_cost(self.score_cost, self.unit)}; verdicts on pairs {self.apart_by_pairs} for "
@@ -189,12 +187,10 @@ class DimensionScores(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def n_prompts(self) -> int:
-        """The most prompts on which a model has a score."""
         return max((row["n_prompts"] for one in self.metrics for row in (one.board or {}).get("scores", ())), default=0)
 
     @property
     def warnings(self) -> list[str]:
-        """What weakens the means, worst first."""
         warnings = [one.use.warning(one.metric) for one in self.metrics]
         lines = [line for line in warnings if line is not None]
         if self.failed:
