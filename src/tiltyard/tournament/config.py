@@ -478,7 +478,14 @@ def _wrong_settings(sections: Mapping[str, Any], mode: Mode | None) -> Iterator[
     if "elo" in sections:
         yield from _wrong_elo(sections["elo"])
     if "prompts" in sections:
-        yield from _wrong_pilot(sections["prompts"])
+        pilot = sections["prompts"]
+        if pilot.pilot_size < 1:
+            yield f"prompts.pilot_size is {pilot.pilot_size}: a pilot has at least 1 prompt."
+        if pilot.pilot_seed < 0:
+            yield f"prompts.pilot_seed is {pilot.pilot_seed}: a seed is 0 or more."
+        for source, places in (pilot.pilot_strata or {}).items():
+            if places < 0:
+                yield f"prompts.pilot_strata.{source} is {places}: the places of a source are 0 or more."
     if "judge" in sections:
         yield from _wrong_judge(sections["judge"], mode)
         yield from _wrong_scores(sections)
@@ -541,16 +548,6 @@ def _wrong_elo(elo: EloSettings) -> Iterator[str]:
             yield f"elo.{key} holds {k:g}: K is the most a rating can move, a positive number."
         elif k > K_MAX:
             yield f"elo.{key} holds {k:g}: above {K_MAX:g} Elo does not settle. Take a smaller K; 4 to 32 is usual."
-
-
-def _wrong_pilot(prompts: PromptSettings) -> Iterator[str]:
-    if prompts.pilot_size < 1:
-        yield f"prompts.pilot_size is {prompts.pilot_size}: a pilot has at least 1 prompt."
-    if prompts.pilot_seed < 0:
-        yield f"prompts.pilot_seed is {prompts.pilot_seed}: a seed is 0 or more."
-    for source, places in (prompts.pilot_strata or {}).items():
-        if places < 0:
-            yield f"prompts.pilot_strata.{source} is {places}: the places of a source are 0 or more."
 
 
 def _wrong_judge(judge: JudgeSection, mode: Mode | None) -> Iterator[str]:

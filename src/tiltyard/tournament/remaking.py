@@ -82,12 +82,7 @@ class KeptJudge:
 
 
 def remake(folder: Path, out: Path) -> Remade:
-    """Make every file of a run again from its matches and verdicts.
-
-    Parameters:
-        folder: The folder of a run.
-        out: An empty folder.
-    """
+    """Make every file of a run again from its matches and verdicts."""
     path = require(folder / "manifest.json", folder)
     try:
         manifest = msgspec.convert(read_object(path), RunManifest)
@@ -110,7 +105,18 @@ def remake(folder: Path, out: Path) -> Remade:
     }
     scoring = _scoring(folder)
     answers = {name: _lines(folder / ANSWERS_FOLDER / f"{name}.jsonl", AnswerLine) for name in scoring}
-    alone = {name: [_answer(one, name) for one in lines] for name, lines in answers.items()}
+    alone = {
+        name: [
+            Case(
+                Matchup(prompt_id=one.prompt_id, dimension=scores_of(name), entrant_a=one.entrant, entrant_b=""),
+                Prompt(prompt_id=one.prompt_id, text=one.prompt),
+                one.response,
+                "",
+            )
+            for one in lines
+        ]
+        for name, lines in answers.items()
+    }
     recorded |= {
         scores_of(name): _by_judge([one.raw for one in lines], alone[name], names, None)
         for name, lines in answers.items()
@@ -184,7 +190,6 @@ def _lines(path: Path, kind: type[Line]) -> list[Line]:
 
 
 def _scoring(folder: Path) -> dict[str, Scoring]:
-    """How answers were scored, by dimension."""
     if not (folder / RESULTS_FILE).is_file():
         return {}
     stated = msgspec.convert(read_object(folder / RESULTS_FILE), dict[str, DimensionScores])
@@ -193,12 +198,6 @@ def _scoring(folder: Path) -> dict[str, Scoring]:
         weights = {criterion: weight for criterion, weight in one.criteria.items() if weight is not None}
         result[name] = make_scoring(one.scale, weights or tuple(one.criteria))
     return result
-
-
-def _answer(line: AnswerLine, dimension: str) -> Case:
-    """What was scored."""
-    matchup = Matchup(prompt_id=line.prompt_id, dimension=scores_of(dimension), entrant_a=line.entrant, entrant_b="")
-    return Case(matchup, Prompt(prompt_id=line.prompt_id, text=line.prompt), line.response, "")
 
 
 def _by_judge(
@@ -224,7 +223,6 @@ def _by_judge(
 
 
 def _judged(plan: JudgingPlan, judges: Sequence[KeptJudge], combine: Any) -> JudgingResult:
-    """The judgments that the verdicts make."""
     both = all(judge.both_orders for judge in judges)
     panel = None if combine is None else PanelVerdicts(judges, judges, plan, combine)
     verdicts, judge = panel or judges[0], judges[0]

@@ -176,28 +176,24 @@ def make_states(plan: RunPlan, settings: RoundSettings, *, calls_per_case: int) 
     """The rounds of every dimension, before the first."""
     goal = _goal_of_dimension(settings.goal, len(plan.matches.by_dimension))
     settings = replace(settings, calls_per_case=calls_per_case, goal=goal)
+    entrants = plan.setup.entrant_ids
+    code = {name: place for place, name in enumerate(entrants)}
     states = {}
     for dimension, cases in plan.matches.by_dimension.items():
-        entrants = plan.setup.entrant_ids
-        design = _design(cases, entrants, settings.seed)
-        states[dimension] = DimensionRounds(AdaptiveRounds(design, settings), tuple(entrants), cases)
+        prompts: dict[str, int] = {}
+        columns = np.empty((3, len(cases)), dtype=np.int64)
+        for number, case in enumerate(cases):
+            matchup = case.matchup
+            prompt = prompts.setdefault(matchup.prompt_id, len(prompts))
+            columns[:, number] = (code[matchup.entrant_a], code[matchup.entrant_b], prompt)
+        if len(prompts) * len(entrants) ** 2 > LARGEST_DESIGN:
+            raise OptionError(
+                f"{len(entrants):,} entrants on {len(prompts):,} prompts are too many for adaptive rounds. Take fewer "
+                "entrants or prompts, or judge everything with --until all."
+            )
+        design = Design.of(*columns, n_entrants=len(entrants), n_prompts=len(prompts), seed=settings.seed)
+        states[dimension] = DimensionRounds(AdaptiveRounds(design, settings), entrants, cases)
     return states
-
-
-def _design(cases: Sequence[Case], entrants: Sequence[str], seed: int) -> Design:
-    code = {name: place for place, name in enumerate(entrants)}
-    prompts: dict[str, int] = {}
-    columns = np.empty((3, len(cases)), dtype=np.int64)
-    for number, case in enumerate(cases):
-        matchup = case.matchup
-        prompt = prompts.setdefault(matchup.prompt_id, len(prompts))
-        columns[:, number] = (code[matchup.entrant_a], code[matchup.entrant_b], prompt)
-    if len(prompts) * len(entrants) ** 2 > LARGEST_DESIGN:
-        raise OptionError(
-            f"{len(entrants):,} entrants on {len(prompts):,} prompts are too many for adaptive rounds. Take fewer "
-            "entrants or prompts, or judge everything with --until all."
-        )
-    return Design.of(*columns, n_entrants=len(entrants), n_prompts=len(prompts), seed=seed)
 
 
 async def calls_of_a_case(judging_plan: JudgingPlan, chosen: Judge) -> int:
@@ -245,14 +241,7 @@ async def judge_in_rounds(
 ) -> RoundsResult:
     """Judge round by round until every dimension has stopped. All dimensions of a round are asked in one go.
 
-    Parameters:
-        plan: The run; `plan.rounds` says how rounds go.
-        judging_plan: Everything that could be judged. Canaries are judged in the first round.
-        chosen: The judge.
-        folder: Where `rounds.json` is written after each round.
-        watch: Called on progress.
-        on_verdict: Called with each new verdict.
-        on_round: Called after each round of a dimension.
+    `plan.rounds` says how rounds go, `judging_plan` what could be judged; canaries are judged in the first round.
     """
     assert plan.rounds is not None
     states = make_states(plan, plan.rounds, calls_per_case=await calls_of_a_case(judging_plan, chosen))
@@ -455,8 +444,8 @@ async def make_forecast(plan: RunPlan, judging_plan: JudgingPlan, silent: Judge)
     """What the rounds will probably take, from verdicts that are there already or from a usual world."""
     assert plan.rounds is not None
     states = make_states(plan, plan.rounds, calls_per_case=await calls_of_a_case(judging_plan, silent))
+    full = sum(len(state.rounds.design) * state.rounds.settings.calls_per_case for state in states.values())
     if plan.rounds.goal.kind == "budget":
-        full = sum(len(state.rounds.design) * state.rounds.settings.calls_per_case for state in states.values())
         calls = min(full, int(plan.rounds.goal.limit or full))
         return Forecast(calls, calls, calls, full, False, plan.rounds.goal)
     size = sum(len(state.rounds.design) for state in states.values())
@@ -470,7 +459,6 @@ async def make_forecast(plan: RunPlan, judging_plan: JudgingPlan, silent: Judge)
         seen = seen or from_verdicts
         taken = forecast(state.rounds.design, state.rounds.settings, world, times=TIMES)
         totals += np.array(taken) * state.rounds.settings.calls_per_case
-    full = sum(len(state.rounds.design) * state.rounds.settings.calls_per_case for state in states.values())
     return Forecast(int(totals[0]), int(np.median(totals)), int(totals[-1]), full, seen, plan.rounds.goal)
 
 
