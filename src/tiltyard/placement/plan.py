@@ -145,7 +145,14 @@ def make_plan(options: PlaceOptions, model: str, known: Mapping[str, str] | None
     )
     human = arena.battles
     if options.leave_one_out:
-        human = _without(human, model)
+        if model not in human.models:
+            raise OptionError(
+                OptionValue("leave_one_out", None),
+                f" places a model that people voted on, and {model!r} is not in the arena. "
+                f"It has {', '.join(human.models[:6])} …",
+            )
+        code = human.models.index(model)
+        human = human.take((human.model_a != code) & (human.model_b != code)).compact()
     elif model in human.models:
         raise OptionError(
             f"{model!r} is in the arena already, so its judged and human battles would be mixed up. "
@@ -163,18 +170,6 @@ def make_plan(options: PlaceOptions, model: str, known: Mapping[str, str] | None
     if panel is not None:
         _check_panel(plan, panel)
     return plan
-
-
-def _without(battles: BattleTable, model: str) -> BattleTable:
-    """The battles in which a model took no part."""
-    if model not in battles.models:
-        raise OptionError(
-            OptionValue("leave_one_out", None),
-            f" places a model that people voted on, and {model!r} is not in the arena. "
-            f"It has {', '.join(battles.models[:6])} …",
-        )
-    code = battles.models.index(model)
-    return battles.take((battles.model_a != code) & (battles.model_b != code)).compact()
 
 
 def _usable_cells(arena: HumanArena, model: str, known: Mapping[str, str] | None, *, leave_one_out: bool) -> Ints:

@@ -140,7 +140,6 @@ async def _judge_round(
     planned_battles: list[tuple[PlannedBattle, Exchange]],
     result: PanelResult,
 ) -> None:
-    """Get the answers and the verdicts of a round."""
     answers = await participants.answers.get([exchange for _, exchange in planned_battles])
     cases = [
         make_case(plan, planned, exchange, answers[planned.question_id])

@@ -57,15 +57,9 @@ def comparison_page(
 ) -> str:
     """The text of `compare.html`: the sentence, the numbers, and a grid of prompts × models; one self-contained file.
 
-    Parameters:
-        result: The difference.
-        table: The battles it was made from, after every filter.
-        run: The run they come from, for texts, answers and the judge's words; None: there is no run folder.
-        texts: Texts of prompts by id, where they do not come from a run.
-        template: The page; one of a site has the way back to the site.
-        style: Further style, for what stands above.
-        allow: Further directives of the page's content security policy.
-        values: Further values of the template.
+    `table` are the battles that the difference was made from, after every filter; `run` is where they come from, for
+    answers and the judge's words, and `texts` has prompts by id where there is no run. A site's page has a template of
+    its own with further `style`, `values` and directives of the content security policy (`allow`).
     """
     views = {} if run is None else _views(result, run, table)
     return _page(
@@ -83,10 +77,7 @@ def comparison_page(
 def runs_page(result: RunComparison, *, new: Run | None = None, old: Run | None = None) -> str:
     """The text of a page about two runs: the sentence, who moved, and a grid of prompts × entrants; one file.
 
-    Parameters:
-        result: The comparison.
-        new: The newer run, for answers and the judge's words; None: it is not a run folder.
-        old: The older run.
+    Answers and the judge's words are shown where both are run folders.
     """
     order = sorted(result.changes, key=lambda one: (not one.answers_changed, -abs(one.difference.difference)))
     chosen = order[:COLUMNS]
@@ -128,7 +119,6 @@ def scale_of(differences: Iterable[EstimatedDifference | Difference]) -> svg.Sca
 
 
 def _view(kind: str, **values: Any) -> Html:
-    """A macro of `views.html`."""
     return Html(getattr(environment().get_template("reporting/views.html").module, kind)(**values))
 
 
@@ -270,7 +260,13 @@ def _grid_of_runs(
     kinds, anchors = kind_column(prompts)[1], _anchors(new)
     rows, weights = [], {}
     for name in names:
-        cells = [_change(column.get(name)) for column in scores]
+        found = [column.get(name) for column in scores]
+        cells = [
+            None
+            if one is None or one.new_score is None or one.old_score is None
+            else ChangeCell(one.new_score - one.old_score, (one.old_score, one.new_score))
+            for one in found
+        ]
         weights[name] = tuple(0.0 if cell is None else abs(cell.change) for cell in cells)
         texts = (column[name].text for column in scores if name in column)
         text = prompts[name].text if name in prompts else next(texts, None)
@@ -302,12 +298,6 @@ def _grid_of_runs(
         "now.",
         leads="A prompt or a cell leads to the answers then and now, and the judge’s words.",
     )
-
-
-def _change(one: PromptScore | None) -> ChangeCell | None:
-    if one is None or one.new_score is None or one.old_score is None:
-        return None
-    return ChangeCell(one.new_score - one.old_score, (one.old_score, one.new_score))
 
 
 def _views_of_runs(chosen: Sequence[EntrantChange], new: Run, old: Run) -> dict[str, Html]:
@@ -354,15 +344,7 @@ class DifferenceRow(msgspec.Struct, frozen=True):
 
 
 class ScoreSection(msgspec.Struct, frozen=True):
-    """What a page shows of one metric.
-
-    Parameters:
-        answer: The difference.
-        facts: Its unit and the two means.
-        tables: Titled tables of differences, with what is to be known about each.
-        prompts: Titled lists of prompts.
-        notes: What a reader should know.
-    """
+    """What a page shows of one metric: titled tables of differences, each with a note, and titled lists of prompts."""
 
     answer: Difference
     facts: ScoreFacts

@@ -17,7 +17,7 @@ from tiltyard.battles import Outcome
 from tiltyard.boards import EloReport, Leaderboard, RatingEntry
 from tiltyard.boards.text import footnotes, headline
 from tiltyard.errors import BattleError, RunFolderError
-from tiltyard.judging.run_folder import again, read_lines, read_object, require
+from tiltyard.judging.run_folder import again, read_lines, read_object, read_record, require
 from tiltyard.pages.svg import Scale
 from tiltyard.placement.folder import PlacementText
 from tiltyard.placement.manifest import PlacementManifest
@@ -32,7 +32,6 @@ from tiltyard.reporting.run import (
     JudgedBattle,
     Run,
     check_texts,
-    converted,
     grouped,
     keep_answers,
     read_board,
@@ -102,18 +101,14 @@ class Placement:
 
 
 def read_placement(folder: str | Path) -> Placement:
-    """Read a finished placement; a missing or incomplete file is one clear error.
-
-    Parameters:
-        folder: The folder of a placement.
-    """
+    """Read a finished placement; a missing or incomplete file is one clear error."""
     folder = Path(folder)
     path = require(folder / "manifest.json", folder, PLACE)
-    manifest: PlacementManifest = converted(path, PlacementManifest, PLACE)
+    manifest = read_record(path, PlacementManifest, PLACE)
     report = read_board(require(folder / "elo_ratings.json", folder, PLACE), PLACE)
     if manifest.model not in [entry.model for entry in report.ratings]:
         raise RunFolderError(f"{folder / 'elo_ratings.json'}: no rating of {manifest.model}. {again(PLACE)}")
-    panel: Panel = converted(require(folder / "panel.json", folder, PLACE), Panel, PLACE)
+    panel = read_record(require(folder / "panel.json", folder, PLACE), Panel, PLACE)
     require(folder / "battles.jsonl", folder, PLACE)
     run = _run(folder, read_object(path, PLACE), manifest, report)
     people = _against_people(folder) if manifest.calibration is not None else Counter()

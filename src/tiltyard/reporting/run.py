@@ -19,7 +19,7 @@ from tiltyard.battles.inputs import BATTLES
 from tiltyard.boards import EloReport, rate
 from tiltyard.errors import BankError, BattleError, RunFolderError, TiltyardError
 from tiltyard.judging.records import Judgment, VerdictLabel, in_pairs
-from tiltyard.judging.run_folder import RUN, LineSpan, again, decode, read_lines, read_object, require
+from tiltyard.judging.run_folder import RUN, LineSpan, again, decode, read_lines, read_object, read_record, require
 from tiltyard.tournament.artifacts import EloResults, MatchLine, calibrated_path
 from tiltyard.tournament.ratings import BaselineTable, EloLine, PairTally
 from tiltyard.tournament.scoring import RESULTS_FILE, DimensionScores
@@ -191,21 +191,17 @@ class Run(msgspec.Struct, frozen=True, eq=False):
 
 
 def read_run(folder: str | Path) -> Run:
-    """Read a finished run folder; a missing or incomplete file is one clear error.
-
-    Parameters:
-        folder: The folder of a run.
-    """
+    """Read a finished run folder; a missing or incomplete file is one clear error."""
     folder = Path(folder)
     manifest = read_object(require(folder / "manifest.json", folder))
-    results = converted(require(folder / "elo_results.json", folder), EloResults)
+    results = read_record(require(folder / "elo_results.json", folder), EloResults)
     tallies = _tallies(require(folder / "pairwise_winrates.csv", folder))
     traces = _traces(folder, results)
     shown = ShownImages()
     prompts, answers, planned = _texts(require(folder / "matches" / "matches.jsonl", folder), shown)
     names = tuple(results.primary)
     baseline = folder / "baseline.json"
-    against = converted(baseline, dict[str, BaselineTable]) if baseline.is_file() else {}
+    against = read_record(baseline, dict[str, BaselineTable]) if baseline.is_file() else {}
     files = {name: require(folder / "verdicts" / f"{name}.jsonl", folder) for name in names if name in planned}
     battles = read_judged(files, folder)
     check_texts(battles, prompts, answers, "matches/matches.jsonl")
@@ -235,20 +231,11 @@ def read_run(folder: str | Path) -> Run:
         answers=answers,
         pictures=shown.pictures,
         battles=battles,
-        scores=tuple(converted(scores, dict[str, DimensionScores]).values()) if scores.is_file() else (),
+        scores=tuple(read_record(scores, dict[str, DimensionScores]).values()) if scores.is_file() else (),
     )
 
 
-def converted(path: Path, kind: Any, command: str = RUN) -> Any:
-    """A JSON file of the run as a record."""
-    try:
-        return msgspec.convert(read_object(path, command), kind)
-    except msgspec.ValidationError as error:
-        raise RunFolderError(f"{path}: {error}. {again(command)}") from None
-
-
 def _tallies(path: Path) -> dict[str, list[PairTally]]:
-    """The lines of `pairwise_winrates.csv` by dimension."""
     pairs: dict[str, list[PairTally]] = {}
     with path.open(encoding="utf-8", newline="") as file:
         try:

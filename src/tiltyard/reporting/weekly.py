@@ -202,10 +202,7 @@ def _rank_label(model: str, line: Sequence[int | None], step: float, n_looks: in
 def keep_finished_weeks(store: Store, now: int | None = None, *, again: bool = False) -> list[str]:
     """Write the report of every finished week that has none yet; the weeks that were written, oldest first.
 
-    Parameters:
-        store: The arena.
-        now: The time (microseconds); None: that of this computer.
-        again: Whether to write the others again too, such as after an upgrade.
+    `now` is in microseconds. `again` writes the others again too, such as after an upgrade.
     """
     now = int(time.time() * 1e6) if now is None else now
     there = set() if again else {kept.week for kept in kept_weeks(store)}

@@ -24,7 +24,7 @@ from tiltyard.judging.judge import (
 from tiltyard.judging.panel import panel_members, study_panel
 from tiltyard.judging.plan import Case, CaseImages, JudgingPlan, Rubric, scores_of
 from tiltyard.judging.records import Judgment, Matchup, Verdict, prompt_columns
-from tiltyard.judging.run_folder import Remade, again, read_lines, read_object, require
+from tiltyard.judging.run_folder import Remade, read_lines, read_object, read_record, require
 from tiltyard.judging.scoring import Scoring, make_scoring
 from tiltyard.llm.provider import parse_model_name
 from tiltyard.tournament.artifacts import JUDGE_PROMPTS, MatchLine, RunManifest, write_panel_battles
@@ -83,11 +83,7 @@ class KeptJudge:
 
 def remake(folder: Path, out: Path) -> Remade:
     """Make every file of a run again from its matches and verdicts."""
-    path = require(folder / "manifest.json", folder)
-    try:
-        manifest = msgspec.convert(read_object(path), RunManifest)
-    except msgspec.ValidationError as error:
-        raise RunFolderError(f"{path}: {error}. {again()}") from None
+    manifest = read_record(require(folder / "manifest.json", folder), RunManifest)
     if manifest.results is None:
         raise RunFolderError(f"{folder} has not finished. Finish it with `tiltyard run`, then verify.")
     for name in KEPT_FILES:

@@ -47,7 +47,7 @@ from tiltyard.tournament.artifacts import (
     write_standings,
     write_verdicts,
 )
-from tiltyard.tournament.config import EloSettings, JudgeSection, Setup
+from tiltyard.tournament.config import EloSettings, Setup
 from tiltyard.tournament.people import CalibratedBoard, calibrate_run
 from tiltyard.tournament.plan import RunPlan
 from tiltyard.tournament.ratings import DimensionRatings, panel_warnings, rate_dimension
@@ -184,12 +184,16 @@ def _single_judge(
     in_panel: bool = False,
     functions: bool | JudgeFunction = False,
 ) -> Judge:
-    config = setup.config.judge
-    recorded = parse_model_name(member.model).provider == "recorded"
-    if recorded and config.repeats > 1 and not in_panel:
+    config, name = setup.config.judge, parse_model_name(member.model)
+    if name.provider == "recorded" and config.repeats > 1 and not in_panel:
         raise OptionError(f"{member.model} is a recording, which cannot be asked {config.repeats} times. Drop repeats.")
     # The config's headers go only to the config's own address.
-    address = member.base_url or _judge_address(config, member.model)
+    address = member.base_url or None
+    if address is None and config.base_url is not None:
+        # It is for judges on a server of one's own, or a gateway, if every judge of the config is of one provider.
+        makers = {parse_model_name(one).provider for one in config.named if one}
+        gateway = makers == {name.provider}
+        address = config.base_url if gateway else name.shared_address(config.base_url, config.named)
     shared = member.base_url is None and (config.base_url is None or address is not None)
     headers = member.headers if member.headers is not None else config.headers if shared else {}
     settings = JudgeSettings(
@@ -212,19 +216,6 @@ def _single_judge(
         silent=silent,
         functions=functions,
     )
-
-
-def _judge_address(config: JudgeSection, judge_model: str) -> str | None:
-    """The config's `base_url`, if it applies to this judge.
-
-    It applies to judges on a server of one's own (`local/…`, `vllm/…`), and to a provider's if every judge of the
-    config is that provider's: then it is a gateway.
-    """
-    if config.base_url is None:
-        return None
-    name = parse_model_name(judge_model)
-    makers = {parse_model_name(one).provider for one in config.named if one}
-    return config.base_url if makers == {name.provider} else name.shared_address(config.base_url, config.named)
 
 
 def asking_parts(setup: Setup, notice: Notice, *, budget_usd: float | None, max_batch: int | None) -> AskingParts:
