@@ -290,7 +290,7 @@ def read_human_arena(
     return HumanArena(
         name=name or "+".join(dict.fromkeys(stems)),
         files=files,
-        sha256={str(file): file_sha256(file) for file in files},
+        sha256={file.name: file_sha256(file) for file in files},
         battles=battles,
         cells=held.cells,
         pairs=held.pairs,

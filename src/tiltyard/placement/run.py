@@ -111,7 +111,7 @@ def run_folder(plan: PlacementPlan, now: Clock) -> Path:
     return new_folder(plan.options.out / f"{name}-{time_stamp(now)}")
 
 
-async def carry_out(
+async def run_placement(
     plan: PlacementPlan,
     participants: Participants,
     folder: Path,
@@ -131,7 +131,7 @@ async def carry_out(
     panel = Panel(
         fingerprint=fingerprint(battles),
         arena=plan.arena.name,
-        arena_sha256=_hashes(plan),
+        arena_sha256=dict(plan.arena.sha256),
         sampling="panel" if plan.panel is not None else plan.options.sampling,
         seed=plan.options.seed,
         battles=battles,
@@ -187,7 +187,7 @@ def _started(plan: PlacementPlan, started_at: str) -> StartedManifest:
         arena=ArenaFacts(
             name=arena.name,
             files=tuple(path.name for path in arena.files),
-            sha256=_hashes(plan),
+            sha256=dict(plan.arena.sha256),
             human_battles=whole(plan.human.n_battles),
             models=len(plan.people.models),
             questions=len(arena.cells.question_ids),
@@ -263,11 +263,6 @@ def _usage(
             "replies_without_usage": totals.without_usage,
         },
     }
-
-
-def _hashes(plan: PlacementPlan) -> dict[str, str]:
-    """The SHA-256 of the arena's files by name, without their folders."""
-    return {Path(path).name: digest for path, digest in plan.arena.sha256.items()}
 
 
 # What a placement says on the terminal

@@ -76,13 +76,13 @@ def prompts(run: Run, scores: DimensionScores) -> dict[str, Any]:
     by_prompt: dict[str, dict[str, AnswerLine]] = {}
     for _, line in read_lines(path, msgspec.json.Decoder(AnswerLine)) if path.is_file() else ():
         by_prompt.setdefault(line.prompt_id, {})[line.entrant] = line
-    ordered = sorted(by_prompt.items(), key=lambda item: -_spread(item[1]))
+
+    def spread(lines: Mapping[str, AnswerLine]) -> float:
+        sums = [sum(one.scores.values()) for one in lines.values() if one.status == "ok"]
+        return max(sums) - min(sums) if sums else 0.0
+
+    ordered = sorted(by_prompt.items(), key=lambda item: -spread(item[1]))
     return {"shown": ordered[:MOST_PROMPTS], "total": len(ordered)}
-
-
-def _spread(lines: Mapping[str, AnswerLine]) -> float:
-    sums = [sum(one.scores.values()) for one in lines.values() if one.status == "ok"]
-    return max(sums) - min(sums) if sums else 0.0
 
 
 def words(line: AnswerLine) -> list[tuple[str, str]]:

@@ -292,20 +292,7 @@ def load_setup(path: str | Path, *, mode: Mode | None = None) -> Setup:
     path = Path(path)
     raw = _read_yaml(path)
     problems: list[str] = []
-    sections = _read_sections(raw, problems)
-    problems += _wrong_settings(sections, mode)
-    places = _find_files(sections, path, problems)
-    if len(problems) == 1:
-        raise ConfigError(f"{path}: {problems[0]}")
-    if problems:
-        raise ConfigError(f"{path}: {len(problems)} settings are missing or wrong. Correct them:", problems)
-    config = msgspec.convert(raw, Config, strict=False)
-    return Setup(config=config, path=path, warnings=tuple(_unknown_keys(raw, Config)), **places)
-
-
-def _read_sections(raw: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
-    """Every section of the file that is well-formed; the others are among the problems, setting by setting."""
-    sections: dict[str, Any] = {}
+    sections: dict[str, Any] = {}  # those that are well-formed
     kinds = get_type_hints(Config, include_extras=True)
     for field in msgspec.structs.fields(Config):
         wrong = list(wrong_values(raw.get(field.name, msgspec.UNSET), kinds[field.name], field.name, field.required))
@@ -314,7 +301,14 @@ def _read_sections(raw: Mapping[str, Any], problems: list[str]) -> dict[str, Any
         elif not wrong:
             sections[field.name] = field.default
         problems += wrong
-    return sections
+    problems += _wrong_settings(sections, mode)
+    places = _find_files(sections, path, problems)
+    if len(problems) == 1:
+        raise ConfigError(f"{path}: {problems[0]}")
+    if problems:
+        raise ConfigError(f"{path}: {len(problems)} settings are missing or wrong. Correct them:", problems)
+    config = msgspec.convert(raw, Config, strict=False)
+    return Setup(config=config, path=path, warnings=tuple(_unknown_keys(raw, Config)), **places)
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:

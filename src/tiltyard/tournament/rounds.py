@@ -103,10 +103,6 @@ class DimensionRounds(msgspec.Struct):
     cases: Sequence[Case]
     stats: JudgingStats = msgspec.field(default_factory=lambda: JudgingStats(0, 0))
 
-    def judged_cases(self) -> Sequence[Case]:
-        """What was judged, in the order of the full design."""
-        return some_cases(self.cases, np.flatnonzero(self.rounds.judged))
-
     def names(self, codes: Sequence[int]) -> list[str]:
         return [self.entrants[code] for code in self._by_strength(codes)]
 
@@ -279,9 +275,8 @@ async def judge_in_rounds(
                 on_round(name, states[name])
         write_json(folder / ROUNDS_FILE, msgspec.to_builtins(rounds_file(plan.rounds, states), enc_hook=float))
         first = False
-    whole = JudgingPlan(
-        judging_plan.rubrics, {name: state.judged_cases() for name, state in states.items()}, judging_plan.canaries
-    )
+    cases_of = {name: some_cases(state.cases, np.flatnonzero(state.rounds.judged)) for name, state in states.items()}
+    whole = JudgingPlan(judging_plan.rubrics, cases_of, judging_plan.canaries)
     kept = await judge(whole, chosen, skip_judging=True, single_order=True)
     panel = None if kept.panel is None else kept.panel.with_stats(member_stats)
     judged = replace(kept, stats={name: state.stats for name, state in states.items()}, panel=panel)

@@ -242,7 +242,7 @@ def run_folder(plan: RunPlan, now: Clock) -> Path:
     return new_folder(Path("runs") / f"{plan.options.mode}_{time_stamp(now)}")
 
 
-async def carry_out(
+async def run_tournament(
     plan: RunPlan,
     judging_plan: JudgingPlan,
     chosen: Judge,
