@@ -278,41 +278,29 @@ def disagreements(placed: Placement) -> list[str]:
     written, seen = [entry.wins, entry.losses, entry.ties], [counted.won, counted.lost, counted.tied - dropped]
     if written != seen:
         lines.append(f"the board gives {entry.model} (won, lost, tied) {written}, the verdicts {seen}")
-    return [*lines, *_flips(placed), *_rounds(placed), *_panel(placed)]
-
-
-def _flips(placed: Placement) -> list[str]:
-    written, seen = placed.manifest.flips, behaviour(placed.run.battles).flips
-    if written is None or written.share is None or seen.value is None:
-        return []
-    if written.n == seen.n and math.isclose(written.share, seen.value, rel_tol=1e-9, abs_tol=1e-12):
-        return []
-    return [f"manifest.json has {written.share:.3f} of {written.n:,} changed, the verdicts {seen.hits:,} of {seen.n:,}"]
-
-
-def _rounds(placed: Placement) -> list[str]:
-    """The last round against the board: both are the same estimate."""
-    if not placed.manifest.rounds:
-        return []
-    last, entry = placed.manifest.rounds[-1], placed.entry
-    if last.rating is None:
-        return [f"the last round has no rating, the board {entry.rating:.1f}"]
-    known = [entry.rating, entry.extra.get("judge_scale_rating")]
-    if any(value is not None and math.isclose(last.rating, value, rel_tol=0.0, abs_tol=0.05) for value in known):
-        return []
-    return [f"the last round has {last.rating:.1f}, the board {entry.rating:.1f}"]
-
-
-def _panel(placed: Placement) -> list[str]:
-    lines = []
+    flips, flipped = placed.manifest.flips, behaviour(placed.run.battles).flips
+    if flips is not None and flips.share is not None and flipped.value is not None:
+        equal = math.isclose(flips.share, flipped.value, rel_tol=1e-9, abs_tol=1e-12)
+        if flips.n != flipped.n or not equal:
+            lines.append(
+                f"manifest.json has {flips.share:.3f} of {flips.n:,} changed, the verdicts {flipped.hits:,} of "
+                f"{flipped.n:,}"
+            )
+    if placed.manifest.rounds:  # the last round and the board are the same estimate
+        last = placed.manifest.rounds[-1].rating
+        known = [value for value in (entry.rating, entry.extra.get("judge_scale_rating")) if value is not None]
+        if last is None:
+            lines.append(f"the last round has no rating, the board {entry.rating:.1f}")
+        elif not any(math.isclose(last, value, rel_tol=0.0, abs_tol=0.05) for value in known):
+            lines.append(f"the last round has {last:.1f}, the board {entry.rating:.1f}")
     if placed.panel.fingerprint != placed.manifest.panel.fingerprint:
         lines.append("panel.json has another fingerprint than manifest.json")
-    planned = {(seat.question_id, seat.opponent) for seat in placed.panel.battles}
-    heard = {(battle.prompt_id, placed.opponent(battle)) for battle in placed.run.battles}
-    if planned - heard:
-        lines.append(f"{len(planned - heard):,} battles of panel.json have no line in verdicts.jsonl")
-    if heard - planned:
-        lines.append(f"{len(heard - planned):,} battles of verdicts.jsonl are not in panel.json")
+    planned = {(battle.question_id, battle.opponent) for battle in placed.panel.battles}
+    found = {(battle.prompt_id, placed.opponent(battle)) for battle in placed.run.battles}
+    if planned - found:
+        lines.append(f"{len(planned - found):,} battles of panel.json have no line in verdicts.jsonl")
+    if found - planned:
+        lines.append(f"{len(found - planned):,} battles of verdicts.jsonl are not in panel.json")
     return lines
 
 
