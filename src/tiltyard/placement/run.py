@@ -112,12 +112,7 @@ def run_folder(plan: PlacementPlan, now: Clock) -> Path:
 
 
 async def run_placement(
-    plan: PlacementPlan,
-    participants: Participants,
-    folder: Path,
-    *,
-    prices: PriceTable,
-    now: Clock = utc_now,
+    plan: PlacementPlan, participants: Participants, folder: Path, *, prices: PriceTable, now: Clock = utc_now
 ) -> PlacementResult:
     """Judge, save and rate. If interrupted at any point, the same command asks nothing twice."""
     started = _started(plan, iso_time(now))

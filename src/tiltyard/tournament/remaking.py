@@ -134,14 +134,7 @@ def remake(folder: Path, out: Path) -> Remade:
     baseline = manifest.opponents.baseline if manifest.opponents else None
     columns = {case.prompt.prompt_id: prompt_columns(case.prompt) for own in cases.values() for case in own}
     standings = rate_all(
-        judged,
-        elo,
-        out,
-        cases=cases,
-        columns=columns,
-        baseline=baseline,
-        rounds=rounds,
-        entrants=manifest.entrants,
+        judged, elo, out, cases=cases, columns=columns, baseline=baseline, rounds=rounds, entrants=manifest.entrants
     )
     write_panel_battles(out, judged.panel, list(standings), columns)
     matches = MatchList(

@@ -24,15 +24,7 @@ from tiltyard.judging.language_model import JudgeSettings
 from tiltyard.judging.panel import PanelJudge, PanelMember, PanelStudy, panel_members, study_panel
 from tiltyard.judging.plan import Case, JudgingPlan, case_of_each, scores_of
 from tiltyard.judging.records import Judgment, prompt_columns
-from tiltyard.judging.run_folder import (
-    Clock,
-    iso_time,
-    judge_by_name,
-    new_folder,
-    time_stamp,
-    usage_report,
-    utc_now,
-)
+from tiltyard.judging.run_folder import Clock, iso_time, judge_by_name, new_folder, time_stamp, usage_report, utc_now
 from tiltyard.llm.asking import AskingParts, AskingSettings, Watch
 from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.provider import parse_model_name
