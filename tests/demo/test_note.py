@@ -13,7 +13,7 @@ from tiltyard.options import RunOptions
 from tiltyard.reporting import write_report
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.plan import make_plan
-from tiltyard.tournament.run import asking_parts, run_tournament, make_judge, make_judging_plan
+from tiltyard.tournament.run import asking_parts, make_judge, make_judging_plan, run_tournament
 
 NOTE = "only <three> birds & a toy judge"
 SHOWN = "<b>only &lt;three&gt; birds &amp; a toy judge</b>"

@@ -56,7 +56,7 @@ def place_in_batches(arena: str, model: str, judge: str) -> None:
     from tiltyard.placement.answers import make_answers, make_judge, name_of
     from tiltyard.placement.plan import make_plan, with_judge
     from tiltyard.placement.rounds import Participants
-    from tiltyard.placement.run import run_placement, run_folder
+    from tiltyard.placement.run import run_folder, run_placement
     from tiltyard.reporting import write_report
 
     options = PlaceOptions(
