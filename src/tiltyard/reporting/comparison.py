@@ -343,28 +343,6 @@ class DifferenceRow(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-class ScoreSection(msgspec.Struct, frozen=True):
-    """What a page shows of one metric: titled tables of differences, each with a note, and titled lists of prompts."""
-
-    answer: Difference
-    facts: ScoreFacts
-    tables: Sequence[tuple[str, Sequence[DifferenceRow], str]]
-    prompts: Sequence[tuple[str, Sequence[PromptScore]]]
-    notes: Sequence[str]
-
-    @property
-    def side(self) -> str:
-        return words.side(self.answer.low, self.answer.high)
-
-    def scale(self, rows: Sequence[DifferenceRow]) -> svg.Scale:
-        known = [row.one for row in rows if row.one is not None]
-        ends = [end for one in known for end in (one.difference, one.low, one.high) if end is not None]
-        return svg.Scale.of([0.0, *(self.scaled(end) for end in ends)])
-
-    def scaled(self, value: float) -> float:
-        return self.facts.unit.factor * value
-
-
 def score_page(answers: Sequence[Difference]) -> str:
     """The page of two models by one metric or several."""
     first = answers[0]
@@ -379,18 +357,26 @@ def score_page(answers: Sequence[Difference]) -> str:
     )
 
 
-def _section(answer: Difference, facts: ScoreFacts) -> ScoreSection:
-    tables = []
-    columns = dict.fromkeys(part.column for part in answer.parts)
-    if columns:
-        whole = [DifferenceRow("all prompts", (facts.new_mean, facts.old_mean), answer.estimate)]
-        for column in columns:
-            parts = [part for part in answer.parts if part.column == column]
-            rows = [DifferenceRow(part.value, part.means, part.estimate, part.reason or "") for part in parts]
-            note = "The intervals hold for all values at once, so each is wider than one alone would be."
-            tables.append((f"By {column}", [*whole, *rows], note))
-    else:
-        whole = [DifferenceRow(facts.sample, (facts.new_mean, facts.old_mean), answer.estimate)]
-        tables.append(("", whole, ""))
-    lists = [(title[0].upper() + title[1:], some) for title, some in words.prompt_lists(answer, PROMPTS_LISTED)]
-    return ScoreSection(answer, facts, tables, lists, words.footnotes(answer))
+def _section(answer: Difference, facts: ScoreFacts) -> dict[str, Any]:
+    """What a page shows of one metric: titled tables of differences with a note and a scale, and lists of prompts."""
+    means, tables = (facts.new_mean, facts.old_mean), []
+    for column in dict.fromkeys(part.column for part in answer.parts):
+        parts = [part for part in answer.parts if part.column == column]
+        rows = [DifferenceRow(part.value, part.means, part.estimate, part.reason or "") for part in parts]
+        note = "The intervals hold for all values at once, so each is wider than one alone would be."
+        tables.append((f"By {column}", [DifferenceRow("all prompts", means, answer.estimate), *rows], note))
+    tables = tables or [("", [DifferenceRow(facts.sample, means, answer.estimate)], "")]
+    return {
+        "answer": answer,
+        "facts": facts,
+        "side": words.side(answer.low, answer.high),
+        "tables": [(*table, _scale_in_unit(table[1], facts.unit.factor)) for table in tables],
+        "prompts": [(title[0].upper() + title[1:], some) for title, some in words.prompt_lists(answer, PROMPTS_LISTED)],
+        "notes": words.footnotes(answer),
+    }
+
+
+def _scale_in_unit(rows: Sequence[DifferenceRow], factor: float) -> svg.Scale:
+    known = [row.one for row in rows if row.one is not None]
+    ends = [factor * end for one in known for end in (one.difference, one.low, one.high) if end is not None]
+    return svg.Scale.of([0.0, *ends])
