@@ -13,7 +13,7 @@ from tiltyard.options import RunOptions
 from tiltyard.reporting import write_report
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.plan import make_plan
-from tiltyard.tournament.run import asking_parts, carry_out, make_judge, make_judging_plan
+from tiltyard.tournament.run import asking_parts, make_judge, make_judging_plan, run_tournament
 
 NOTE = "only <three> birds & a toy judge"
 SHOWN = "<b>only &lt;three&gt; birds &amp; a toy judge</b>"
@@ -24,7 +24,7 @@ def run(folder: Path, **extra: object) -> Path:
     plan = make_plan(load_setup(make_folder(folder, judge="scripted/judge.yaml", **extra)), RunOptions(mode="headline"))
     asking = asking_parts(plan.setup, print, budget_usd=None, max_batch=None)
     judge = make_judge(plan.setup, plan.judge_model, asking)
-    asyncio.run(carry_out(plan, make_judging_plan(plan), judge, folder / "run", prices=asking.prices))
+    asyncio.run(run_tournament(plan, make_judging_plan(plan), judge, folder / "run", prices=asking.prices))
     write_report(folder / "run")
     return folder / "run"
 

@@ -25,7 +25,7 @@ from tiltyard.placement.manifest import JUDGE_SCALE, PEOPLE_SCALE
 from tiltyard.placement.rating import HumanBoard, Recipe, judge_scale, rate_new_model, to_points
 from tiltyard.placement.robustness import check_families
 from tiltyard.placement.rounds import judged_battles
-from tiltyard.placement.summary import first_sentence
+from tiltyard.placement.run import first_sentence
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.bradley_terry import fit
 from tiltyard.ratings.comparisons import Comparisons, count_pairs

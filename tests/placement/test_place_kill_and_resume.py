@@ -56,7 +56,7 @@ def place_in_batches(arena: str, model: str, judge: str) -> None:
     from tiltyard.placement.answers import make_answers, make_judge, name_of
     from tiltyard.placement.plan import make_plan, with_judge
     from tiltyard.placement.rounds import Participants
-    from tiltyard.placement.run import carry_out, run_folder
+    from tiltyard.placement.run import run_folder, run_placement
     from tiltyard.reporting import write_report
 
     options = PlaceOptions(
@@ -71,7 +71,7 @@ def place_in_batches(arena: str, model: str, judge: str) -> None:
         judging, make_answers(plan, known, asking), on_round=lambda result: note(f"round {result.round}:")
     )
     folder = run_folder(plan, utc_now)
-    asyncio.run(carry_out(plan, participants, folder, prices=asking.prices))
+    asyncio.run(run_placement(plan, participants, folder, prices=asking.prices))
     write_report(folder)
 
 

@@ -17,12 +17,12 @@ def tournament(config: str, folder: str, grace_seconds: float) -> None:
     from tiltyard.reporting import write_report
     from tiltyard.tournament.config import load_setup
     from tiltyard.tournament.plan import make_plan
-    from tiltyard.tournament.run import asking_parts, carry_out, make_judge, make_judging_plan
+    from tiltyard.tournament.run import asking_parts, make_judge, make_judging_plan, run_tournament
 
     setup = load_setup(config)
     plan = make_plan(setup, RunOptions(mode="headline"))
     asking = asking_parts(setup, lambda line: None, budget_usd=None, max_batch=None)
     asking = replace(asking, settings=replace(asking.settings, adoption_grace_seconds=grace_seconds))
     judge = make_judge(setup, plan.judge_model, asking)
-    asyncio.run(carry_out(plan, make_judging_plan(plan), judge, Path(folder), prices=asking.prices))
+    asyncio.run(run_tournament(plan, make_judging_plan(plan), judge, Path(folder), prices=asking.prices))
     write_report(folder)

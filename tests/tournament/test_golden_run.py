@@ -24,7 +24,7 @@ from tiltyard.options import RunOptions
 from tiltyard.reporting import write_report
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.plan import make_plan
-from tiltyard.tournament.run import asking_parts, carry_out, make_judge, make_judging_plan
+from tiltyard.tournament.run import asking_parts, make_judge, make_judging_plan, run_tournament
 
 GOLDEN = Path(__file__).parent / "golden"
 NOON = datetime(2026, 4, 27, 12, 0, tzinfo=UTC)
@@ -84,7 +84,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     asking = replace(asking_parts(setup, print, budget_usd=None, max_batch=None), now=lambda: NOON.timestamp())
     folder = root / "run"
     judge = make_judge(setup, plan.judge_model, asking)
-    asyncio.run(carry_out(plan, make_judging_plan(plan), judge, folder, prices=PriceTable.load(), now=ticking()))
+    asyncio.run(run_tournament(plan, make_judging_plan(plan), judge, folder, prices=PriceTable.load(), now=ticking()))
     write_report(folder)
     return folder
 

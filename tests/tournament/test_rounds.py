@@ -29,7 +29,7 @@ from tiltyard.options import RunOptions
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.plan import make_plan
 from tiltyard.tournament.rounds import DimensionRounds, decision_words
-from tiltyard.tournament.run import asking_parts, carry_out, make_judge, make_judging_plan
+from tiltyard.tournament.run import asking_parts, make_judge, make_judging_plan, run_tournament
 
 ENTRANTS = [f"e{place}" for place in range(4)]
 PROMPTS = [f"p{number:02d}" for number in range(24)]
@@ -186,7 +186,7 @@ def rounds_of(config: Path, folder: Path, *, stop_after: int | None = None, skip
             raise InterruptedError
 
     chosen = make_judge(plan.setup, plan.judge_model, asking, silent=skip_judging)
-    judging = carry_out(plan, make_judging_plan(plan), chosen, folder, prices=asking.prices, on_round=on_round)
+    judging = run_tournament(plan, make_judging_plan(plan), chosen, folder, prices=asking.prices, on_round=on_round)
     asyncio.run(judging)
     return read(folder / "rounds.json")
 

@@ -35,7 +35,6 @@ class Copied(msgspec.Struct, frozen=True):
     changed: tuple[str, ...] = ()
 
     def line(self) -> str:
-        """A summary for people."""
         if not self.kept:
             return f"{self.written} files copied to {self.folder}"
         sentence = f"{self.kept} files exist already and are kept"
@@ -69,14 +68,10 @@ def copy_material(folder: Path) -> Copied:
     return Copied(folder, written, kept, tuple(changed))
 
 
-def shipped() -> Iterator[tuple[str, Traversable]]:
+def shipped(folder: Traversable | None = None, prefix: str = "") -> Iterator[tuple[str, Traversable]]:
     """Every file of the material, by its path in the folder."""
-    return _walk(files("tiltyard.demo").joinpath("material"), "")
-
-
-def _walk(folder: Traversable, prefix: str) -> Iterator[tuple[str, Traversable]]:
-    for entry in folder.iterdir():
+    for entry in (folder or files("tiltyard.demo").joinpath("material")).iterdir():
         if entry.is_dir():
-            yield from _walk(entry, f"{prefix}{entry.name}/")
+            yield from shipped(entry, f"{prefix}{entry.name}/")
         else:
             yield f"{prefix}{entry.name}", entry

@@ -132,12 +132,6 @@ async def _answer(config: Path, notice: Callable[[str], None]) -> Generated:
     asking = asking_parts(setup, notice, budget_usd=None, max_batch=None)
     provider = make_provider(parse_model_name(MODEL), env={})
     try:
-        return await generate(
-            entrant_settings(newcomer, setup),
-            prompts,
-            setup.responses_dir,
-            provider,
-            asking,
-        )
+        return await generate(entrant_settings(newcomer, setup), prompts, setup.responses_dir, provider, asking)
     finally:
         await provider.aclose()

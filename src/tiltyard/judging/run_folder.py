@@ -30,9 +30,8 @@ from tiltyard.llm.providers import make_provider
 Clock = Callable[[], datetime]
 """Returns the current time."""
 
-"""Called with a complete run folder, usually to write a report."""
-
 AnyJudgment = TypeVar("AnyJudgment", bound=Judgment)
+Record = TypeVar("Record")
 
 RUN = "tiltyard run"
 """The command that writes a tournament's folder; every reader here accepts another one."""
@@ -97,6 +96,14 @@ def read_object(path: Path, command: str = RUN) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise RunFolderError(f"{path}: expected one JSON object, found {type(value).__name__}. {again(command)}")
     return value
+
+
+def read_record(path: Path, kind: type[Record], command: str = RUN) -> Record:
+    """The JSON object in a file as a record."""
+    try:
+        return msgspec.convert(read_object(path, command), kind)
+    except msgspec.ValidationError as error:
+        raise RunFolderError(f"{path}: {error}. {again(command)}") from None
 
 
 class LineSpan(msgspec.Struct, frozen=True, gc=False):

@@ -89,14 +89,12 @@ class ModelAnswers(Answers):
         self._asking = asking
 
     def at_hand(self) -> dict[str, str]:
-        """The answers that an earlier run paid for."""
         if not responses_path(self._folder, self._settings.entrant_id).exists():
             return {}
         saved = read_responses(self._folder, self._settings.entrant_id)
         return {name: response.response_text for name, response in saved.items()}
 
     def asks(self, exchanges: Sequence[Exchange]) -> Iterable[Ask]:
-        """What would be asked for these questions, the first turn of each: for a quote."""
         there = self.at_hand()
         for exchange in exchanges:
             if exchange.question_id not in there:
@@ -104,7 +102,6 @@ class ModelAnswers(Answers):
                 yield Ask(f"{exchange.question_id}:{request.fingerprint}", request, "answers")
 
     async def get(self, exchanges: Sequence[Exchange]) -> Mapping[str, str]:
-        """Ask for missing answers, and return all that exist then."""
         by_question = {exchange.question_id: exchange for exchange in exchanges}
         made = await generate(
             self._settings,
@@ -120,7 +117,6 @@ class ModelAnswers(Answers):
         return await super().get(exchanges)
 
     async def aclose(self) -> None:
-        """Close the provider's connections."""
         await self._provider.aclose()
 
 

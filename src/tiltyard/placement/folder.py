@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -15,11 +16,21 @@ from tiltyard.battles.table import concat, merge_equal
 from tiltyard.boards.inputs import DEFAULT_INPUT, read_for, start_hashing
 from tiltyard.boards.leaderboard import EloReport, Leaderboard, whole
 from tiltyard.boards.rating import rate_with
+from tiltyard.boards.text import as_table
 from tiltyard.errors import RunFolderError
 from tiltyard.files import copy_file, write_arrays, write_json, write_lines, write_text
 from tiltyard.judging.bias import measure_bias
 from tiltyard.judging.records import Judgment
-from tiltyard.judging.run_folder import AnyJudgment, Remade, again, read_lines, read_object, require, resettled
+from tiltyard.judging.run_folder import (
+    AnyJudgment,
+    Remade,
+    again,
+    read_lines,
+    read_object,
+    read_record,
+    require,
+    resettled,
+)
 from tiltyard.placement.manifest import Flips, JudgedFacts, PanelFacts, PlacementManifest, StartedManifest
 from tiltyard.placement.plan import PlacementPlan
 from tiltyard.placement.rating import (
@@ -149,8 +160,6 @@ def rate_folder(folder: Path, recipe: Recipe) -> FolderRatings:
 
 def write_ratings(folder: Path, rated: FolderRatings) -> None:
     """`elo_ratings.json`, `bootstrap_ratings.npz` and `leaderboard.txt`."""
-    from tiltyard.boards.text import as_table
-
     rated.report.write(folder / "elo_ratings.json")
     rounds = rated.joint.arrays.get("bootstrap_ratings")
     if rounds is not None:
@@ -181,43 +190,39 @@ def read_recipe(folder: Path) -> Recipe:
         raise RunFolderError(f"{path}: without its recipe ({error}). {again(PLACE)}") from None
 
 
-def judged_facts(
-    judgments: Sequence[Judgment], rated: FolderRatings, *, unanswered: int, no_answer: dict[str, str]
-) -> JudgedFacts:
-    """The outcomes of a placement's judgments.
-
-    Parameters:
-        judgments: The judgments of the panel, failed ones included.
-        rated: Their ratings.
-        unanswered: Battles of the panel that the new model did not answer.
-        no_answer: Some of its questions, and why.
-    """
+def panel_results(
+    judgments: Sequence[Judgment], rated: FolderRatings, panel: Panel, *, both_orders: bool, no_answer: dict[str, str]
+) -> dict[str, Any]:
+    """What the manifest says of the judgments of a panel, failed ones included, and of their ratings."""
+    unanswered = len(panel.battles) - len(judgments)
     failed: Counter[str] = Counter({NO_ANSWER: unanswered} if unanswered else {})
     for judgment in judgments:
         if judgment.status != "ok":
             failed[next((one.verdict.value for one in judgment.raw if not one.verdict.readable), "missing")] += 1
-    entry = rated.rating.entry
-    return JudgedFacts(
-        battles=sum(judgment.status == "ok" for judgment in judgments),
-        wins=whole(entry.wins),
-        losses=whole(entry.losses),
-        ties=whole(entry.ties),
-        inconsistent=sum(judgment.inconsistent for judgment in judgments),
-        failed=failed.total(),
-        failed_by=dict(failed),
-        no_answer=no_answer,
-    )
-
-
-def panel_facts(panel: Panel) -> PanelFacts:
-    """What the manifest says of a panel."""
-    return PanelFacts(
-        fingerprint=panel.fingerprint,
-        sampling=panel.sampling,
-        battles=len(panel.battles),
-        opponents=len({planned.opponent for planned in panel.battles}),
-        questions=len({planned.question_id for planned in panel.battles}),
-    )
+    entry, flips = rated.rating.entry, flips_of(judgments, both_orders=both_orders)
+    return {
+        "judged": JudgedFacts(
+            battles=sum(judgment.status == "ok" for judgment in judgments),
+            wins=whole(entry.wins),
+            losses=whole(entry.losses),
+            ties=whole(entry.ties),
+            inconsistent=sum(judgment.inconsistent for judgment in judgments),
+            failed=failed.total(),
+            failed_by=dict(failed),
+            no_answer=no_answer,
+        ),
+        "flips": flips,
+        "gate": () if flips is None or flips.share is None else (flips.check(),),
+        "panel": PanelFacts(
+            fingerprint=panel.fingerprint,
+            sampling=panel.sampling,
+            battles=len(panel.battles),
+            opponents=len({planned.opponent for planned in panel.battles}),
+            questions=len({planned.question_id for planned in panel.battles}),
+        ),
+        "sensitivity": rated.sensitivity,
+        "families": rated.families,
+    }
 
 
 def flips_of(judgments: Sequence[Judgment], *, both_orders: bool) -> Flips | None:
@@ -248,10 +253,7 @@ def remake(folder: Path, out: Path) -> Remade:
     """
     path = require(folder / "manifest.json", folder, PLACE)
     recipe = read_recipe(folder)
-    try:
-        manifest = msgspec.convert(read_object(path, PLACE), PlacementManifest)
-    except msgspec.ValidationError as error:
-        raise RunFolderError(f"{path}: {error}. {again(PLACE)}") from None
+    manifest = read_record(path, PlacementManifest, PLACE)
     both, panel = manifest.both_orders, read_panel(require(folder / "panel.json", folder, PLACE))
     judgments = [_settled(one, recipe, both_orders=both) for one in read_judgments(folder, "verdicts.jsonl")]
     write_lines(out / "verdicts.jsonl", judgments)
@@ -271,7 +273,6 @@ def remake(folder: Path, out: Path) -> Remade:
             copy_file(folder / name, out / name)
     rated = rate_folder(out, recipe)
     write_ratings(out, rated)
-    flips = flips_of(judgments, both_orders=both)
     against = manifest.calibration
     if against is not None and "calibration" in rated.report.details:
         measured = rated.report.details["calibration"]
@@ -289,18 +290,8 @@ def remake(folder: Path, out: Path) -> Remade:
         judge_model=recipe.judge_model,
         rate_command=recipe.rate_command("battles.jsonl") if recipe.mode == "joint" else None,
         arena=msgspec.structs.replace(manifest.arena, name=recipe.arena, human_battles=whole(human.n_battles)),
-        judged=judged_facts(
-            judgments,
-            rated,
-            unanswered=len(panel.battles) - len(judgments),
-            no_answer=manifest.judged.no_answer,
-        ),
-        flips=flips,
-        gate=() if flips is None or flips.share is None else (flips.check(),),
         calibration=against if calibration else None,
-        panel=panel_facts(panel),
-        sensitivity=rated.sensitivity,
-        families=rated.families,
+        **panel_results(judgments, rated, panel, both_orders=both, no_answer=manifest.judged.no_answer),
     )
     write_manifest(out, manifest)
     rules = ", ".join(f"{name} {value}" for name, value in msgspec.to_builtins(recipe).items() if value is not None)
@@ -308,7 +299,6 @@ def remake(folder: Path, out: Path) -> Remade:
 
 
 def _settled(one: AnyJudgment, recipe: Recipe, both_orders: bool) -> AnyJudgment:
-    """A judgment as its verdicts settle it."""
     strange = next((verdict.judge_model for verdict in one.raw if verdict.judge_model != recipe.judge_model), None)
     if strange is not None:
         raise RunFolderError(

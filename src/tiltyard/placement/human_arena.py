@@ -56,7 +56,6 @@ class Cells:
         return len(self.question)
 
     def take(self, cells: Ints) -> Cells:
-        """Some of the cells."""
         return replace(self, question=self.question[cells], model=self.model[cells], language=self.language[cells])
 
 
@@ -133,7 +132,14 @@ def texts_beside(battles: BattleTable, prompts: Path, answers: Path, *, every_qu
     for question, language in zip(asked, _texts(battles, "language"), strict=True):
         language_of.setdefault(question, language)
     model_of = {name: code for code, name in enumerate(battles.models)}
-    files = _answer_files(answers, battles.models)
+    files: list[tuple[Path, str | None]] = [(answers, None)]  # each with its model if the file's name says so
+    if answers.is_dir():
+        of_models = ((responses_path(answers, name), name) for name in battles.models)
+        files = [(path, name) for path, name in of_models if path.is_file()]
+        if not files:
+            raise BankError(f"{answers} has no file responses_<model>.jsonl of a model with human battles.")
+    elif not answers.is_file():
+        raise BankError(f"there is no responses file or folder at {answers}. Check the path.")
     left_out = dict.fromkeys(
         ("by models without human battles", "to prompts that the bank does not have", "that are empty"), 0
     )
@@ -190,18 +196,6 @@ def _cells(
         models=models,
         languages=tuple(languages),
     )
-
-
-def _answer_files(answers: Path, models: Sequence[str]) -> list[tuple[Path, str | None]]:
-    """The files that contain answers, each with its model if the file's name says so."""
-    if answers.is_dir():
-        files = [(path, name) for name in models if (path := responses_path(answers, name)).is_file()]
-        if not files:
-            raise BankError(f"{answers} has no file responses_<model>.jsonl of a model with human battles.")
-        return list(files)
-    if not answers.is_file():
-        raise BankError(f"there is no responses file or folder at {answers}. Check the path.")
-    return [(answers, None)]
 
 
 def _responses(path: Path, owner: str | None) -> Iterator[Response]:
@@ -296,7 +290,7 @@ def read_human_arena(
     return HumanArena(
         name=name or "+".join(dict.fromkeys(stems)),
         files=files,
-        sha256={str(file): file_sha256(file) for file in files},
+        sha256={file.name: file_sha256(file) for file in files},
         battles=battles,
         cells=held.cells,
         pairs=held.pairs,

@@ -88,7 +88,6 @@ class Flips(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, rate: Estimate) -> Flips:
-        """A flip rate as it is written."""
         return cls(share=rate.value, low=rate.low, high=rate.high, n=rate.n)
 
     def check(self) -> Check:
@@ -210,7 +209,6 @@ class PlacementManifest(StartedManifest, frozen=True, kw_only=True):
 
     @property
     def scale(self) -> str:
-        """The scale of the rating, and what its interval leaves out, in words for the first sentence."""
         return JUDGE_SCALE if self.calibration is None else PEOPLE_SCALE
 
 

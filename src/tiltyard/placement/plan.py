@@ -60,7 +60,6 @@ class PlacementPlan:
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
-        """How many battles are judged before each look."""
         battles = min(self.options.n_battles, self.capacity)
         if self.panel is not None or self.options.sampling != "informative":
             return round_sizes(battles, self.options.looks, opening=())  # no choice depends on earlier results
@@ -68,7 +67,6 @@ class PlacementPlan:
 
     @cached_property
     def recipe(self) -> Recipe:
-        """How the result is rated."""
         options = self.options
         by_rank = self.until is not None and self.until.kind == "rank"
         level = level_at_each_look(LEVEL, stopping_looks(self.sizes)) if by_rank else LEVEL
@@ -88,11 +86,9 @@ class PlacementPlan:
 
     @property
     def capacity(self) -> int:
-        """How many battles can be judged at most."""
         return len(self.panel.battles) if self.panel is not None else self.chooser().capacity
 
     def chooser(self, scale: JudgeScale | None = None) -> Chooser:
-        """The sampler that chooses the battles, with the judge's calibration if there is one."""
         cells, options = self.arena.cells, self.options
         strength = np.full(len(cells.models), np.nan)
         variance = np.zeros(len(cells.models))
@@ -116,7 +112,6 @@ class PlacementPlan:
         )
 
     def announcements(self) -> list[str]:
-        """A summary to show before the run starts."""
         arena, options = self.arena, self.options
         chooser = self.chooser()
         lines = [*arena.remarks, *([self.rubric.version_note] if self.rubric.version_note else [])]
@@ -150,7 +145,14 @@ def make_plan(options: PlaceOptions, model: str, known: Mapping[str, str] | None
     )
     human = arena.battles
     if options.leave_one_out:
-        human = _without(human, model)
+        if model not in human.models:
+            raise OptionError(
+                OptionValue("leave_one_out", None),
+                f" places a model that people voted on, and {model!r} is not in the arena. "
+                f"It has {', '.join(human.models[:6])} …",
+            )
+        code = human.models.index(model)
+        human = human.take((human.model_a != code) & (human.model_b != code)).compact()
     elif model in human.models:
         raise OptionError(
             f"{model!r} is in the arena already, so its judged and human battles would be mixed up. "
@@ -168,18 +170,6 @@ def make_plan(options: PlaceOptions, model: str, known: Mapping[str, str] | None
     if panel is not None:
         _check_panel(plan, panel)
     return plan
-
-
-def _without(battles: BattleTable, model: str) -> BattleTable:
-    """The battles in which a model took no part."""
-    if model not in battles.models:
-        raise OptionError(
-            OptionValue("leave_one_out", None),
-            f" places a model that people voted on, and {model!r} is not in the arena. "
-            f"It has {', '.join(battles.models[:6])} …",
-        )
-    code = battles.models.index(model)
-    return battles.take((battles.model_a != code) & (battles.model_b != code)).compact()
 
 
 def _usable_cells(arena: HumanArena, model: str, known: Mapping[str, str] | None, *, leave_one_out: bool) -> Ints:

@@ -58,7 +58,6 @@ class Sensitivity(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def stated(self) -> BiasEffect:
-        """The effect that the summary names."""
         return next(effect for effect in self.effects if effect.bias_points == self.stated_points)
 
 
@@ -111,7 +110,6 @@ class HeldOutFamily(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def covered(self) -> int:
-        """How many of its models' intervals cover people's rating."""
         return sum(one.covered for one in self.models)
 
 

@@ -75,7 +75,6 @@ class PanelResult(msgspec.Struct):
 
     @property
     def judgments(self) -> list[Judgment]:
-        """The judgments, failed ones included, in the order of the panel."""
         return [battle.judgment for battle in self.battles if battle.judgment is not None]
 
 
@@ -141,7 +140,6 @@ async def _judge_round(
     planned_battles: list[tuple[PlannedBattle, Exchange]],
     result: PanelResult,
 ) -> None:
-    """Get the answers and the verdicts of a round."""
     answers = await participants.answers.get([exchange for _, exchange in planned_battles])
     cases = [
         make_case(plan, planned, exchange, answers[planned.question_id])
@@ -226,7 +224,6 @@ class JudgeCalibration(msgspec.Struct, frozen=True):
     flips: Flips | None
 
     def lines(self) -> Iterator[CalibrationLine]:
-        """The contents of `calibration.jsonl`."""
         winners = {label: outcome.value for outcome, label in _LABELS.items()}
         for pair, judgment in zip(self.pairs, self.judgments, strict=True):
             assert pair.people is not None

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from tiltyard.boards.bradley_terry import CENTRE
-from tiltyard.boards.leaderboard import whole
+from tiltyard.boards.leaderboard import RatingEntry, whole
 from tiltyard.files import write_json
 from tiltyard.judging.judge import JudgingResult, JudgingStats
 from tiltyard.judging.plan import JudgingPlan
@@ -20,9 +20,7 @@ from tiltyard.judging.run_folder import Clock, iso_time, new_folder, time_stamp,
 from tiltyard.llm.prices import PriceTable
 from tiltyard.placement.folder import (
     FolderRatings,
-    flips_of,
-    judged_facts,
-    panel_facts,
+    panel_results,
     rate_folder,
     write_evidence,
     write_manifest,
@@ -30,6 +28,7 @@ from tiltyard.placement.folder import (
 )
 from tiltyard.placement.human_arena import Exchange
 from tiltyard.placement.manifest import (
+    JUDGE_SCALE,
     ArenaFacts,
     Information,
     JudgeAgainstPeople,
@@ -42,6 +41,7 @@ from tiltyard.placement.manifest import (
 )
 from tiltyard.placement.plan import PlacementPlan, panel_cells, recorded
 from tiltyard.placement.rating import HumanBoard, judge_scale
+from tiltyard.placement.robustness import FamilyCheck
 from tiltyard.placement.rounds import (
     JudgeCalibration,
     PanelResult,
@@ -53,7 +53,6 @@ from tiltyard.placement.rounds import (
 )
 from tiltyard.placement.sampling import Panel, fingerprint, information_limit, planned_battle
 from tiltyard.placement.stopping import critical, stopping_looks
-from tiltyard.placement.summary import summary_lines
 from tiltyard.ratings import POINTS_PER_LOGIT
 
 
@@ -92,7 +91,6 @@ class PlacementResult(msgspec.Struct, frozen=True, eq=False):
     manifest: PlacementManifest
 
     def lines(self) -> list[str]:
-        """What the board means, and what it rests on."""
         known = self.manifest.calibration is not None
         advice = (
             "--calibrate 300 measures the judge against people, and puts the rating and its interval on their scale"
@@ -113,13 +111,8 @@ def run_folder(plan: PlacementPlan, now: Clock) -> Path:
     return new_folder(plan.options.out / f"{name}-{time_stamp(now)}")
 
 
-async def carry_out(
-    plan: PlacementPlan,
-    participants: Participants,
-    folder: Path,
-    *,
-    prices: PriceTable,
-    now: Clock = utc_now,
+async def run_placement(
+    plan: PlacementPlan, participants: Participants, folder: Path, *, prices: PriceTable, now: Clock = utc_now
 ) -> PlacementResult:
     """Judge, save and rate. If interrupted at any point, the same command asks nothing twice."""
     started = _started(plan, iso_time(now))
@@ -133,7 +126,7 @@ async def carry_out(
     panel = Panel(
         fingerprint=fingerprint(battles),
         arena=plan.arena.name,
-        arena_sha256=_hashes(plan),
+        arena_sha256=dict(plan.arena.sha256),
         sampling="panel" if plan.panel is not None else plan.options.sampling,
         seed=plan.options.seed,
         battles=battles,
@@ -143,32 +136,44 @@ async def carry_out(
     write_json(folder / "usage.json", _usage(participants, result, calibration, prices))
     rated = rate_folder(folder, plan.recipe)
     write_ratings(folder, rated)
-    flips = flips_of(result.judgments, both_orders=plan.options.swap == "both")
+    ends = ("rating", "ci_low", "ci_high", "rank_low", "rank_high")
+    rounds = tuple(
+        Round(
+            round=one.round,
+            battles=one.battles,
+            **({} if one.rating is None else {name: getattr(one.rating.entry, name) for name in ends}),
+        )
+        for one in result.rounds
+    )
+    against = None
+    if calibration is not None:
+        measured = rated.report.details["calibration"]
+        against = JudgeAgainstPeople(
+            asked=len(calibration.pairs),
+            **{**measured, "warnings": tuple(measured["warnings"])},
+            agreement=calibration.agreement,
+            flips=calibration.flips,
+        )
     manifest = PlacementManifest(
         **{**msgspec.structs.asdict(started), "finished_at": iso_time(now)},
-        rounds=_rounds(result),
+        rounds=rounds,
         stopped=result.stopped,
-        judged=judged_facts(
-            result.judgments,
-            rated,
-            unanswered=len(result.battles) - len(result.judgments),
-            no_answer=dict(list(participants.answers.failed.items())[:20]),
-        ),
-        flips=flips,
-        gate=() if flips is None or flips.share is None else (flips.check(),),
-        calibration=None if calibration is None else _calibration_facts(calibration, rated),
+        calibration=against,
         leave_one_out=_leave_one_out(plan, rated) if plan.options.leave_one_out else None,
         information=_information(plan, rated),
-        panel=panel_facts(panel),
-        sensitivity=rated.sensitivity,
-        families=rated.families,
+        **panel_results(
+            result.judgments,
+            rated,
+            panel,
+            both_orders=plan.options.swap == "both",
+            no_answer=dict(list(participants.answers.failed.items())[:20]),
+        ),
     )
     write_manifest(folder, manifest)
     return PlacementResult(folder, rated, manifest)
 
 
 def _started(plan: PlacementPlan, started_at: str) -> StartedManifest:
-    """Settings, inputs and seeds of the run."""
     arena, options = plan.arena, plan.options
     looks = stopping_looks(plan.sizes)
     by_rank = plan.until is not None and plan.until.kind == "rank"
@@ -177,7 +182,7 @@ def _started(plan: PlacementPlan, started_at: str) -> StartedManifest:
         arena=ArenaFacts(
             name=arena.name,
             files=tuple(path.name for path in arena.files),
-            sha256=_hashes(plan),
+            sha256=dict(plan.arena.sha256),
             human_battles=whole(plan.human.n_battles),
             models=len(plan.people.models),
             questions=len(arena.cells.question_ids),
@@ -200,28 +205,6 @@ def _started(plan: PlacementPlan, started_at: str) -> StartedManifest:
         ),
         started_at=started_at,
         versions=versions(),
-    )
-
-
-def _rounds(result: PanelResult) -> tuple[Round, ...]:
-    names = ("rating", "ci_low", "ci_high", "rank_low", "rank_high")
-    return tuple(
-        Round(
-            round=one.round,
-            battles=one.battles,
-            **({} if one.rating is None else {name: getattr(one.rating.entry, name) for name in names}),
-        )
-        for one in result.rounds
-    )
-
-
-def _calibration_facts(calibration: JudgeCalibration, rated: FolderRatings) -> JudgeAgainstPeople:
-    measured = rated.report.details["calibration"]
-    return JudgeAgainstPeople(
-        asked=len(calibration.pairs),
-        **{**measured, "warnings": tuple(measured["warnings"])},
-        agreement=calibration.agreement,
-        flips=calibration.flips,
     )
 
 
@@ -277,6 +260,79 @@ def _usage(
     }
 
 
-def _hashes(plan: PlacementPlan) -> dict[str, str]:
-    """The SHA-256 of the arena's files by name, without their folders."""
-    return {Path(path).name: digest for path, digest in plan.arena.sha256.items()}
+# What a placement says on the terminal
+
+
+def summary_lines(manifest: PlacementManifest, rated: FolderRatings) -> list[str]:
+    """Where the model is placed, what the number means, and how reliable the judge is."""
+    entry, effect = rated.board[manifest.model], manifest.sensitivity.stated
+    panel, judged, flips, calibration = manifest.panel, manifest.judged, manifest.flips, manifest.calibration
+    lines = [f"NO-GO: {check.check}: {check.detail}" for check in manifest.gate if not check.passed]
+    lines += [
+        first_sentence(entry, len(rated.board), manifest.scale),
+        f"{judged.wins:g} won, {judged.losses:g} lost, {judged.ties:g} tied against {panel.opponents} opponents on "
+        f"{panel.questions} questions; {manifest.stopped}",
+    ]
+    if calibration is not None:
+        ends = _ends(entry.extra.get("judge_scale_ci_low"), entry.extra.get("judge_scale_ci_high"))
+        lines.append(f"without calibration it would be {entry.extra['judge_scale_rating']:.0f} {ends} {JUDGE_SCALE}")
+    unseen = "nothing here measures" if calibration is None else "the calibration did not see"
+    lines.append(
+        f"a style bias of ±{effect.bias_points:.0f} points that {unseen} would move the rating by "
+        f"about ±{effect.bias_points:.0f}: to {effect.rating_low:.0f} or {effect.rating_high:.0f}"
+    )
+    if flips is not None and flips.share is not None:
+        ends = " to ".join(f"{100 * end:.0f} %" for end in (flips.low, flips.high) if end is not None)
+        lines.append(f"the verdict changed with the order in {100 * flips.share:.0f} % of {flips.n} battles ({ends})")
+    if judged.failed:
+        why = ", ".join(f"{name} {count}" for name, count in judged.failed_by.items())
+        lines.append(f"{judged.failed} battles have no result and are not counted: {why}")
+    if calibration is not None:
+        lines += [*_calibration_lines(calibration), _families_line(manifest.families)]
+    if (left_out := manifest.leave_one_out) is not None:
+        inside = "inside" if left_out.covered else "outside"
+        lines.append(
+            f"people rate it {left_out.human_rating:.0f} {_ends(left_out.human_ci_low, left_out.human_ci_high)}: "
+            f"the judge is off by {left_out.error:+.0f}, {inside} its interval"
+        )
+    return lines
+
+
+def first_sentence(entry: RatingEntry, models: int, scale: str) -> str:
+    """The model's rating, interval and rank, and the scale that they are on."""
+    return (
+        f"{entry.model} is rated {entry.rating:.0f} {_ends(entry.ci_low, entry.ci_high)} {scale}, "
+        f"rank {entry.rank} ({entry.rank_low}–{entry.rank_high}) of {models}"
+    )
+
+
+def _families_line(result: FamilyCheck | None) -> str:
+    if result is None:
+        return "not checked on unseen families: the models' families are unknown (--families FILE)"
+    if not result.models:
+        return "not checked on unseen families: no family has two models with enough calibration battles"
+    worst = max(result.families, key=lambda one: abs(one.error))
+    skipped = f", {len(result.not_checked)} not checked" if result.not_checked else ""
+    return (
+        f"calibrated without their own family, {result.covered} of {result.models} models' intervals cover people's "
+        f"rating; {worst.family} is off most, by {worst.error:+.0f} points on average "
+        f"(families: {len(result.families)}{skipped})"
+    )
+
+
+def _calibration_lines(result: JudgeAgainstPeople) -> list[str]:
+    agreement, agrees = result.agreement, ""
+    if agreement.value is not None:
+        agrees = f"agrees with people in {100 * agreement.value:.0f} % where neither says tie (n = {agreement.n}), "
+    slopes = ("no bound" if end is None else f"{end:.2f}" for end in (result.slope_low, result.slope_high))
+    return [
+        f"the judge {agrees}stretches their scale {result.slope:.2f}-fold ({' to '.join(slopes)}), "
+        f"gives the first slot {result.slot_points:+.0f} points",
+        f"judge bias adds ±{result.floor_points:.0f} points; more battles won't reduce it",
+        *(f"note: {warning}" for warning in result.warnings),
+    ]
+
+
+def _ends(low: float | None, high: float | None) -> str:
+    words = ("no bound" if end is None else f"{end:.0f}" for end in (low, high))
+    return f"[{', '.join(words)}]"

@@ -190,7 +190,6 @@ class Chooser:
 
     @property
     def capacity(self) -> int:
-        """How many battles the longest panel can have."""
         if self._per_language is None:
             return len(self._usable)
         in_language = np.bincount(self._cells.language[self._usable] + 1)
@@ -198,11 +197,9 @@ class Chooser:
 
     @property
     def opponents(self) -> int:
-        """How many opponents can be met."""
         return len(self._codes)
 
     def prior(self) -> Belief:
-        """The prior before any verdict: a strength like the opponents', spread 1.5 times as wide."""
         return Belief(float(np.mean(self._strength)), PRIOR_SPREAD * float(np.std(self._strength)))
 
     def choose(self, n: int, belief: Belief | None, taken: Sequence[int] | Ints, rng: np.random.Generator) -> Ints:

@@ -82,16 +82,13 @@ def decide(
     if until.kind == "rank":
         best, worst = ranks
         if worst - best + 1 <= until.limit:
-            return f"the rank interval spans no more than {_places(until.limit)}"
+            places = "1 place" if until.limit == 1 else f"{until.limit:.0f} places"
+            return f"the rank interval spans no more than {places}"
         return None
     low, high = interval
     if low is not None and high is not None and high - low <= until.limit:
         return f"the interval is no wider than {until.limit:g} points"
     return None
-
-
-def _places(count: float) -> str:
-    return "1 place" if count == 1 else f"{count:.0f} places"
 
 
 def round_sizes(n_battles: int, looks: int, *, opening: Sequence[int] = OPENING) -> tuple[int, ...]:

@@ -57,15 +57,9 @@ def comparison_page(
 ) -> str:
     """The text of `compare.html`: the sentence, the numbers, and a grid of prompts × models; one self-contained file.
 
-    Parameters:
-        result: The difference.
-        table: The battles it was made from, after every filter.
-        run: The run they come from, for texts, answers and the judge's words; None: there is no run folder.
-        texts: Texts of prompts by id, where they do not come from a run.
-        template: The page; one of a site has the way back to the site.
-        style: Further style, for what stands above.
-        allow: Further directives of the page's content security policy.
-        values: Further values of the template.
+    `table` are the battles that the difference was made from, after every filter; `run` is where they come from, for
+    answers and the judge's words, and `texts` has prompts by id where there is no run. A site's page has a template of
+    its own with further `style`, `values` and directives of the content security policy (`allow`).
     """
     views = {} if run is None else _views(result, run, table)
     return _page(
@@ -83,10 +77,7 @@ def comparison_page(
 def runs_page(result: RunComparison, *, new: Run | None = None, old: Run | None = None) -> str:
     """The text of a page about two runs: the sentence, who moved, and a grid of prompts × entrants; one file.
 
-    Parameters:
-        result: The comparison.
-        new: The newer run, for answers and the judge's words; None: it is not a run folder.
-        old: The older run.
+    Answers and the judge's words are shown where both are run folders.
     """
     order = sorted(result.changes, key=lambda one: (not one.answers_changed, -abs(one.difference.difference)))
     chosen = order[:COLUMNS]
@@ -128,7 +119,6 @@ def scale_of(differences: Iterable[EstimatedDifference | Difference]) -> svg.Sca
 
 
 def _view(kind: str, **values: Any) -> Html:
-    """A macro of `views.html`."""
     return Html(getattr(environment().get_template("reporting/views.html").module, kind)(**values))
 
 
@@ -270,7 +260,13 @@ def _grid_of_runs(
     kinds, anchors = kind_column(prompts)[1], _anchors(new)
     rows, weights = [], {}
     for name in names:
-        cells = [_change(column.get(name)) for column in scores]
+        found = [column.get(name) for column in scores]
+        cells = [
+            None
+            if one is None or one.new_score is None or one.old_score is None
+            else ChangeCell(one.new_score - one.old_score, (one.old_score, one.new_score))
+            for one in found
+        ]
         weights[name] = tuple(0.0 if cell is None else abs(cell.change) for cell in cells)
         texts = (column[name].text for column in scores if name in column)
         text = prompts[name].text if name in prompts else next(texts, None)
@@ -302,12 +298,6 @@ def _grid_of_runs(
         "now.",
         leads="A prompt or a cell leads to the answers then and now, and the judge’s words.",
     )
-
-
-def _change(one: PromptScore | None) -> ChangeCell | None:
-    if one is None or one.new_score is None or one.old_score is None:
-        return None
-    return ChangeCell(one.new_score - one.old_score, (one.old_score, one.new_score))
 
 
 def _views_of_runs(chosen: Sequence[EntrantChange], new: Run, old: Run) -> dict[str, Html]:
@@ -353,39 +343,6 @@ class DifferenceRow(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-class ScoreSection(msgspec.Struct, frozen=True):
-    """What a page shows of one metric.
-
-    Parameters:
-        answer: The difference.
-        facts: Its unit and the two means.
-        tables: Titled tables of differences, with what is to be known about each.
-        prompts: Titled lists of prompts.
-        notes: What a reader should know.
-    """
-
-    answer: Difference
-    facts: ScoreFacts
-    tables: Sequence[tuple[str, Sequence[DifferenceRow], str]]
-    prompts: Sequence[tuple[str, Sequence[PromptScore]]]
-    notes: Sequence[str]
-
-    @property
-    def side(self) -> str:
-        """Better, worse or unclear."""
-        return words.side(self.answer.low, self.answer.high)
-
-    def scale(self, rows: Sequence[DifferenceRow]) -> svg.Scale:
-        """A scale for the differences of a table, in its unit."""
-        known = [row.one for row in rows if row.one is not None]
-        ends = [end for one in known for end in (one.difference, one.low, one.high) if end is not None]
-        return svg.Scale.of([0.0, *(self.scaled(end) for end in ends)])
-
-    def scaled(self, value: float) -> float:
-        """A difference as the axis counts it."""
-        return self.facts.unit.factor * value
-
-
 def score_page(answers: Sequence[Difference]) -> str:
     """The page of two models by one metric or several."""
     first = answers[0]
@@ -400,18 +357,26 @@ def score_page(answers: Sequence[Difference]) -> str:
     )
 
 
-def _section(answer: Difference, facts: ScoreFacts) -> ScoreSection:
-    tables = []
-    columns = dict.fromkeys(part.column for part in answer.parts)
-    if columns:
-        whole = [DifferenceRow("all prompts", (facts.new_mean, facts.old_mean), answer.estimate)]
-        for column in columns:
-            parts = [part for part in answer.parts if part.column == column]
-            rows = [DifferenceRow(part.value, part.means, part.estimate, part.reason or "") for part in parts]
-            note = "The intervals hold for all values at once, so each is wider than one alone would be."
-            tables.append((f"By {column}", [*whole, *rows], note))
-    else:
-        whole = [DifferenceRow(facts.sample, (facts.new_mean, facts.old_mean), answer.estimate)]
-        tables.append(("", whole, ""))
-    lists = [(title[0].upper() + title[1:], some) for title, some in words.prompt_lists(answer, PROMPTS_LISTED)]
-    return ScoreSection(answer, facts, tables, lists, words.footnotes(answer))
+def _section(answer: Difference, facts: ScoreFacts) -> dict[str, Any]:
+    """What a page shows of one metric: titled tables of differences with a note and a scale, and lists of prompts."""
+    means, tables = (facts.new_mean, facts.old_mean), []
+    for column in dict.fromkeys(part.column for part in answer.parts):
+        parts = [part for part in answer.parts if part.column == column]
+        rows = [DifferenceRow(part.value, part.means, part.estimate, part.reason or "") for part in parts]
+        note = "The intervals hold for all values at once, so each is wider than one alone would be."
+        tables.append((f"By {column}", [DifferenceRow("all prompts", means, answer.estimate), *rows], note))
+    tables = tables or [("", [DifferenceRow(facts.sample, means, answer.estimate)], "")]
+    return {
+        "answer": answer,
+        "facts": facts,
+        "side": words.side(answer.low, answer.high),
+        "tables": [(*table, _scale_in_unit(table[1], facts.unit.factor)) for table in tables],
+        "prompts": [(title[0].upper() + title[1:], some) for title, some in words.prompt_lists(answer, PROMPTS_LISTED)],
+        "notes": words.footnotes(answer),
+    }
+
+
+def _scale_in_unit(rows: Sequence[DifferenceRow], factor: float) -> svg.Scale:
+    known = [row.one for row in rows if row.one is not None]
+    ends = [factor * end for one in known for end in (one.difference, one.low, one.high) if end is not None]
+    return svg.Scale.of([0.0, *ends])

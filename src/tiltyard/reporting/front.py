@@ -62,12 +62,13 @@ def question(run: Run) -> str:
 def judges(run: Run) -> str:
     """Who judged, by name."""
     name = str(run.manifest.get("judge_model") or "an unnamed judge")
-    return listed([_judge(member) for member in panel_members(name) or (name,)])
-
-
-def _judge(name: str) -> str:
-    kind, _, file = name.partition("/")
-    return f"the verdicts recorded in {file}" if kind == "recorded" else name
+    recorded = "recorded/"
+    return listed(
+        [
+            f"the verdicts recorded in {one.removeprefix(recorded)}" if one.startswith(recorded) else one
+            for one in panel_members(name) or (name,)
+        ]
+    )
 
 
 def answer(run: Run, dimension: Dimension) -> str:
@@ -196,7 +197,6 @@ def _each(shares: Mapping[str, float]) -> str:
 
 
 def _left_out(manifest: Mapping[str, Any]) -> list[str]:
-    """Entrants and prompts that are not in the run."""
     dropped, lines = manifest.get("dropped") or {}, []
     if names := manifest.get("entrants_without_answers"):
         lines.append(f"Left out because there are no answers: {', '.join(names)}.")

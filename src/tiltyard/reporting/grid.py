@@ -56,12 +56,10 @@ class GridCell(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """What the cell says."""
         return "both bad" if self.score is None else f"{_sign(self.lean)} {percent(self.score)}"
 
     @property
     def small(self) -> str:
-        """What it says below."""
         counts = "–".join(count(n, 0 if n == round(n) else 1) for n in (self.won, self.lost, self.tied))
         return f"{counts}, {count(self.both_bad)} bad" if self.both_bad else counts
 
@@ -74,22 +72,18 @@ class ChangeCell(msgspec.Struct, frozen=True):
 
     @property
     def lean(self) -> float:
-        """The change, without what rounding leaves."""
         return round(self.change, 9)
 
     @property
     def loss(self) -> tuple[float, float]:
-        """A key that puts the largest losses first."""
         return (0.0, self.change)
 
     @property
     def text(self) -> str:
-        """What the cell says."""
         return f"{_sign(self.lean)} {signed(100 * self.lean) if self.lean else 0}"
 
     @property
     def small(self) -> str:
-        """What it says below."""
         return "" if self.means is None else " → ".join(map(percent, self.means))
 
 
@@ -99,16 +93,10 @@ def _sign(lean: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class GridRow:
-    """A prompt and what happened on it.
+    """A prompt and what happened on it, with a cell for each column; None: no battle.
 
-    Parameters:
-        prompt: The prompt's id.
-        cells: One for each column; None: no battle.
-        text: The prompt's text, where it is known.
-        category: What kind of prompt it is, where that is known.
-        target: The address of its answers and the judge's words; empty: they are not at hand.
-        targets: Addresses for single columns, where they differ from `target`.
-        remark: What else to say of it, below its text.
+    `target` is the address of its answers and the judge's words, empty where they are not at hand; `targets` are those
+    of single columns where they differ; `remark` stands below its text.
     """
 
     prompt: str
@@ -200,14 +188,8 @@ def grid(
 ) -> dict[str, Any]:
     """The grid with its filter, which appears only where scripts run, as the macro `grid` draws it.
 
-    Parameters:
-        columns: The head of each column, and what the filter calls the prompts on which it shows a loss.
-        rows: The prompts, in the order in which they are shown first.
-        label: What the table is called aloud.
-        left_out: A sentence about what is not in it.
-        leads: A sentence about where links lead.
-        legend: What the cells say.
-        most_text: Characters of prompts that unfold in their rows at the most.
+    `columns` are heads, each with what the filter calls the prompts on which it shows a loss. `label` is what the table
+    is called aloud; `left_out`, `leads` and `legend` are sentences: what is missing, where links lead, what cells say.
     """
     unfold = sum(len(row.text or "") for row in rows if not row.target) <= most_text
     return {

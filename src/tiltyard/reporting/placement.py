@@ -17,7 +17,7 @@ from tiltyard.battles import Outcome
 from tiltyard.boards import EloReport, Leaderboard, RatingEntry
 from tiltyard.boards.text import footnotes, headline
 from tiltyard.errors import BattleError, RunFolderError
-from tiltyard.judging.run_folder import again, read_lines, read_object, require
+from tiltyard.judging.run_folder import again, read_lines, read_object, read_record, require
 from tiltyard.pages.svg import Scale
 from tiltyard.placement.folder import PlacementText
 from tiltyard.placement.manifest import PlacementManifest
@@ -32,7 +32,6 @@ from tiltyard.reporting.run import (
     JudgedBattle,
     Run,
     check_texts,
-    converted,
     grouped,
     keep_answers,
     read_board,
@@ -64,47 +63,36 @@ class Placement:
     """Everything a placement's report shows. `run` holds the judged battles; their dimension is the rubric's."""
 
     run: Run
-    """The judged battles; their dimension is the rubric's."""
     manifest: PlacementManifest
-    """What it says about itself."""
     report: EloReport
-    """Its ratings file."""
     panel: Panel
-    """Which battles were judged."""
     against_people: Mapping[Heard, int]
     """Counts of the judge's label by people's label."""
 
     @property
     def model(self) -> str:
-        """The model that was placed."""
         return self.manifest.model
 
     @property
     def dimension(self) -> str:
-        """What was judged."""
         return self.manifest.rubric.dimension
 
     @cached_property
     def board(self) -> Leaderboard:
-        """The whole board."""
         return as_leaderboard(self.report)
 
     @cached_property
     def entry(self) -> RatingEntry:
-        """The model's line on the board."""
         return self.board[self.model]
 
     @cached_property
     def entries(self) -> Mapping[str, RatingEntry]:
-        """Every line of the board by its model."""
         return {entry.model: entry for entry in self.board}
 
     def rating(self, name: str) -> float | None:
-        """The rating of a model, if it is on the board."""
         return self.entries[name].rating if name in self.entries else None
 
     def opponent(self, battle: JudgedBattle) -> str:
-        """The model's opponent in a battle."""
         return battle.entrant_b if battle.entrant_a == self.model else battle.entrant_a
 
     def language(self, battle: JudgedBattle) -> str:
@@ -113,18 +101,14 @@ class Placement:
 
 
 def read_placement(folder: str | Path) -> Placement:
-    """Read a finished placement; a missing or incomplete file is one clear error.
-
-    Parameters:
-        folder: The folder of a placement.
-    """
+    """Read a finished placement; a missing or incomplete file is one clear error."""
     folder = Path(folder)
     path = require(folder / "manifest.json", folder, PLACE)
-    manifest: PlacementManifest = converted(path, PlacementManifest, PLACE)
+    manifest = read_record(path, PlacementManifest, PLACE)
     report = read_board(require(folder / "elo_ratings.json", folder, PLACE), PLACE)
     if manifest.model not in [entry.model for entry in report.ratings]:
         raise RunFolderError(f"{folder / 'elo_ratings.json'}: no rating of {manifest.model}. {again(PLACE)}")
-    panel: Panel = converted(require(folder / "panel.json", folder, PLACE), Panel, PLACE)
+    panel = read_record(require(folder / "panel.json", folder, PLACE), Panel, PLACE)
     require(folder / "battles.jsonl", folder, PLACE)
     run = _run(folder, read_object(path, PLACE), manifest, report)
     people = _against_people(folder) if manifest.calibration is not None else Counter()
@@ -218,12 +202,10 @@ class Results(msgspec.Struct, frozen=True):
 
     @property
     def n(self) -> int:
-        """Battles that count."""
         return self.won + self.lost + self.tied
 
     @property
     def score(self) -> float | None:
-        """The share won, ties counting half."""
         return (self.won + 0.5 * self.tied) / self.n if self.n else None
 
     @property
@@ -233,7 +215,6 @@ class Results(msgspec.Struct, frozen=True):
 
     @property
     def expected(self) -> float | None:
-        """The score predicted by the ratings."""
         return self.expected_sum / self.n if self.n and self.expected_sum is not None else None
 
 
@@ -297,41 +278,29 @@ def disagreements(placed: Placement) -> list[str]:
     written, seen = [entry.wins, entry.losses, entry.ties], [counted.won, counted.lost, counted.tied - dropped]
     if written != seen:
         lines.append(f"the board gives {entry.model} (won, lost, tied) {written}, the verdicts {seen}")
-    return [*lines, *_flips(placed), *_rounds(placed), *_panel(placed)]
-
-
-def _flips(placed: Placement) -> list[str]:
-    written, seen = placed.manifest.flips, behaviour(placed.run.battles).flips
-    if written is None or written.share is None or seen.value is None:
-        return []
-    if written.n == seen.n and math.isclose(written.share, seen.value, rel_tol=1e-9, abs_tol=1e-12):
-        return []
-    return [f"manifest.json has {written.share:.3f} of {written.n:,} changed, the verdicts {seen.hits:,} of {seen.n:,}"]
-
-
-def _rounds(placed: Placement) -> list[str]:
-    """The last round against the board: both are the same estimate."""
-    if not placed.manifest.rounds:
-        return []
-    last, entry = placed.manifest.rounds[-1], placed.entry
-    if last.rating is None:
-        return [f"the last round has no rating, the board {entry.rating:.1f}"]
-    known = [entry.rating, entry.extra.get("judge_scale_rating")]
-    if any(value is not None and math.isclose(last.rating, value, rel_tol=0.0, abs_tol=0.05) for value in known):
-        return []
-    return [f"the last round has {last.rating:.1f}, the board {entry.rating:.1f}"]
-
-
-def _panel(placed: Placement) -> list[str]:
-    lines = []
+    flips, flipped = placed.manifest.flips, behaviour(placed.run.battles).flips
+    if flips is not None and flips.share is not None and flipped.value is not None:
+        equal = math.isclose(flips.share, flipped.value, rel_tol=1e-9, abs_tol=1e-12)
+        if flips.n != flipped.n or not equal:
+            lines.append(
+                f"manifest.json has {flips.share:.3f} of {flips.n:,} changed, the verdicts {flipped.hits:,} of "
+                f"{flipped.n:,}"
+            )
+    if placed.manifest.rounds:  # the last round and the board are the same estimate
+        last = placed.manifest.rounds[-1].rating
+        known = [value for value in (entry.rating, entry.extra.get("judge_scale_rating")) if value is not None]
+        if last is None:
+            lines.append(f"the last round has no rating, the board {entry.rating:.1f}")
+        elif not any(math.isclose(last, value, rel_tol=0.0, abs_tol=0.05) for value in known):
+            lines.append(f"the last round has {last:.1f}, the board {entry.rating:.1f}")
     if placed.panel.fingerprint != placed.manifest.panel.fingerprint:
         lines.append("panel.json has another fingerprint than manifest.json")
-    planned = {(seat.question_id, seat.opponent) for seat in placed.panel.battles}
-    heard = {(battle.prompt_id, placed.opponent(battle)) for battle in placed.run.battles}
-    if planned - heard:
-        lines.append(f"{len(planned - heard):,} battles of panel.json have no line in verdicts.jsonl")
-    if heard - planned:
-        lines.append(f"{len(heard - planned):,} battles of verdicts.jsonl are not in panel.json")
+    planned = {(battle.question_id, battle.opponent) for battle in placed.panel.battles}
+    found = {(battle.prompt_id, placed.opponent(battle)) for battle in placed.run.battles}
+    if planned - found:
+        lines.append(f"{len(planned - found):,} battles of panel.json have no line in verdicts.jsonl")
+    if found - planned:
+        lines.append(f"{len(found - planned):,} battles of verdicts.jsonl are not in panel.json")
     return lines
 
 

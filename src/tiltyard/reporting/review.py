@@ -37,7 +37,6 @@ class ReviewedDimension(msgspec.Struct, frozen=True):
     more: str
 
     def entry(self, board: Leaderboard | None, model: str) -> RatingEntry | None:
-        """A model's line on a board; None where it has none."""
         return None if board is None else next((one for one in board.entries if one.model == model), None)
 
 

@@ -19,7 +19,7 @@ from tiltyard.battles.inputs import BATTLES
 from tiltyard.boards import EloReport, rate
 from tiltyard.errors import BankError, BattleError, RunFolderError, TiltyardError
 from tiltyard.judging.records import Judgment, VerdictLabel, in_pairs
-from tiltyard.judging.run_folder import RUN, LineSpan, again, decode, read_lines, read_object, require
+from tiltyard.judging.run_folder import RUN, LineSpan, again, decode, read_lines, read_object, read_record, require
 from tiltyard.tournament.artifacts import EloResults, MatchLine, calibrated_path
 from tiltyard.tournament.ratings import BaselineTable, EloLine, PairTally
 from tiltyard.tournament.scoring import RESULTS_FILE, DimensionScores
@@ -58,12 +58,10 @@ class JudgedBattle(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def entrants(self) -> tuple[str, str]:
-        """The two, entrant_a first."""
         return (self.entrant_a, self.entrant_b)
 
     @property
     def settled(self) -> bool:
-        """Whether it made a battle; a failed judgment did not."""
         return self.status == "ok"
 
     @property
@@ -75,7 +73,6 @@ class JudgedBattle(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def kind(self) -> str:
-        """Which of the four outcomes it had, regardless of who won."""
         return "decisive" if self.winner is not None else self.outcome
 
     @property
@@ -143,7 +140,6 @@ class Dimension(msgspec.Struct, frozen=True, eq=False):
     n_decisive: int
     board: EloReport | None
     calibrated: EloReport | None = None
-    """The board that people's labels correct."""
     against: BaselineTable | None = None
     pairs: Sequence[PairTally] = ()
     elo: Mapping[str, EloLine] = msgspec.field(default_factory=dict)
@@ -161,31 +157,21 @@ class Run(msgspec.Struct, frozen=True, eq=False):
     """Everything a report shows. Each text is kept once; judge texts stay in their files until needed."""
 
     folder: Path
-    """The folder."""
     manifest: Mapping[str, Any]
-    """The contents of `manifest.json`."""
     usage: Mapping[str, Any] | None
-    """The contents of `usage.json`."""
     default_k: float
-    """K of the primary Elo."""
     entrants: tuple[str, ...]
-    """The entrants, in the order of the config."""
     dimensions: tuple[Dimension, ...]
-    """The numbers of each dimension."""
     prompts: Mapping[str, Prompt]
-    """The prompts by id."""
     answers: Mapping[tuple[str, str], str]
-    """The text of an answer by prompt and entrant."""
     battles: list[JudgedBattle]
     """Every judgment without its texts, in the order of the files."""
     scores: tuple[DimensionScores, ...] = ()
-    """The scores of each dimension, where answers were scored alone."""
     pictures: Mapping[tuple[str, str | None], tuple[str, ...]] = msgspec.field(default_factory=dict)
     """Images as data URLs, by prompt and entrant; None: of the prompt itself."""
 
     @property
     def results(self) -> Mapping[str, Any]:
-        """What the manifest says of the results."""
         return self.manifest.get("results") or {}
 
     def judgment(self, battle: JudgedBattle) -> Judgment:
@@ -198,30 +184,24 @@ class Run(msgspec.Struct, frozen=True, eq=False):
         return judgment
 
     def judgments(self, dimension: str) -> Iterator[Judgment]:
-        """The judgments of a dimension, one at a time."""
         return map(self.judgment, self.of_dimension(dimension))
 
     def of_dimension(self, name: str) -> list[JudgedBattle]:
-        """The judgments of one dimension."""
         return [battle for battle in self.battles if battle.dimension == name]
 
 
 def read_run(folder: str | Path) -> Run:
-    """Read a finished run folder; a missing or incomplete file is one clear error.
-
-    Parameters:
-        folder: The folder of a run.
-    """
+    """Read a finished run folder; a missing or incomplete file is one clear error."""
     folder = Path(folder)
     manifest = read_object(require(folder / "manifest.json", folder))
-    results = converted(require(folder / "elo_results.json", folder), EloResults)
+    results = read_record(require(folder / "elo_results.json", folder), EloResults)
     tallies = _tallies(require(folder / "pairwise_winrates.csv", folder))
     traces = _traces(folder, results)
     shown = ShownImages()
     prompts, answers, planned = _texts(require(folder / "matches" / "matches.jsonl", folder), shown)
     names = tuple(results.primary)
     baseline = folder / "baseline.json"
-    against = converted(baseline, dict[FileStem, BaselineTable]) if baseline.is_file() else {}
+    against = read_record(baseline, dict[FileStem, BaselineTable]) if baseline.is_file() else {}
     files = {name: require(folder / "verdicts" / f"{name}.jsonl", folder) for name in names if name in planned}
     battles = read_judged(files, folder)
     check_texts(battles, prompts, answers, "matches/matches.jsonl")
@@ -251,20 +231,11 @@ def read_run(folder: str | Path) -> Run:
         answers=answers,
         pictures=shown.pictures,
         battles=battles,
-        scores=tuple(converted(scores, dict[FileStem, DimensionScores]).values()) if scores.is_file() else (),
+        scores=tuple(read_record(scores, dict[FileStem, DimensionScores]).values()) if scores.is_file() else (),
     )
 
 
-def converted(path: Path, kind: Any, command: str = RUN) -> Any:
-    """A JSON file of the run as a record."""
-    try:
-        return msgspec.convert(read_object(path, command), kind)
-    except msgspec.ValidationError as error:
-        raise RunFolderError(f"{path}: {error}. {again(command)}") from None
-
-
 def _tallies(path: Path) -> dict[str, list[PairTally]]:
-    """The lines of `pairwise_winrates.csv` by dimension."""
     pairs: dict[str, list[PairTally]] = {}
     with path.open(encoding="utf-8", newline="") as file:
         try:

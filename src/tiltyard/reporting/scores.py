@@ -15,7 +15,7 @@ from tiltyard.options import CompareOptions
 from tiltyard.pages import svg
 from tiltyard.reporting.front import listed
 from tiltyard.reporting.run import Run
-from tiltyard.tournament.scoring import ANSWERS_FOLDER, SCORES_FILE, AnswerLine, DimensionScores, MetricScores
+from tiltyard.tournament.scoring import ANSWERS_FOLDER, SCORES_FILE, AnswerLine, DimensionScores
 
 MOST_PROMPTS = 100
 """Prompts whose answers a report shows with their scores: those on which the scores differ most."""
@@ -49,25 +49,20 @@ def answer(run: Run, scores: DimensionScores) -> str:
 
 def means(scores: DimensionScores) -> dict[str, Any]:
     """The board of a dimension: for each model its mean, and those of the criteria beside it."""
-    boards = {one.metric: _by_model(one) for one in scores.metrics if one.board}
+    boards: dict[str, dict[str, Mapping[str, Any]]] = {
+        one.metric: {row["model"]: row for row in one.board.get("scores", ())} for one in scores.metrics if one.board
+    }
     first = next(iter(boards.values()), {})
     scale = SCALES[scores.scale]
+    between = (0.25, 0.5, 0.75) if scale.high <= 1 else tuple(map(float, range(int(scale.low) + 1, int(scale.high), 2)))
     return {
         "models": list(first),
         "boards": boards,
         "missing": any(row.get("missing") is not None for row in first.values()),
         "whole": scores.whole is not None,
-        "scale": svg.Scale(scale.low, scale.high, _ticks(scale.low, scale.high)),
+        "scale": svg.Scale(scale.low, scale.high, between),
         "digits": 2 if scale.high <= 1 else 1,
     }
-
-
-def _ticks(low: float, high: float) -> tuple[float, ...]:
-    return (0.25, 0.5, 0.75) if high <= 1 else tuple(float(n) for n in range(int(low) + 1, int(high), 2))
-
-
-def _by_model(one: MetricScores) -> dict[str, Mapping[str, Any]]:
-    return {row["model"]: row for row in (one.board or {}).get("scores", ())}
 
 
 def criterion(metric: str, dimension: str) -> str:
@@ -81,13 +76,13 @@ def prompts(run: Run, scores: DimensionScores) -> dict[str, Any]:
     by_prompt: dict[str, dict[str, AnswerLine]] = {}
     for _, line in read_lines(path, msgspec.json.Decoder(AnswerLine)) if path.is_file() else ():
         by_prompt.setdefault(line.prompt_id, {})[line.entrant] = line
-    ordered = sorted(by_prompt.items(), key=lambda item: -_spread(item[1]))
+
+    def spread(lines: Mapping[str, AnswerLine]) -> float:
+        sums = [sum(one.scores.values()) for one in lines.values() if one.status == "ok"]
+        return max(sums) - min(sums) if sums else 0.0
+
+    ordered = sorted(by_prompt.items(), key=lambda item: -spread(item[1]))
     return {"shown": ordered[:MOST_PROMPTS], "total": len(ordered)}
-
-
-def _spread(lines: Mapping[str, AnswerLine]) -> float:
-    sums = [sum(one.scores.values()) for one in lines.values() if one.status == "ok"]
-    return max(sums) - min(sums) if sums else 0.0
 
 
 def words(line: AnswerLine) -> list[tuple[str, str]]:

@@ -185,7 +185,7 @@ def habits(here: Here, dimension: Dimension) -> list[tuple[str, list[tuple[str, 
     run, site_map, names = here.run, here.site_map, here.run.entrants
     battles = run.of_dimension(dimension.name)
     by_judge = grouped(battles, lambda battle: ", ".join(battle.judges) or "none")
-    by_source = grouped(battles, lambda battle: source_of(run, battle))
+    by_source = grouped(battles, lambda battle: run.prompts[battle.prompt_id].source or "no source")
     by_pair = [
         (f"{names[a]} – {names[b]}", behaviour(some), here.pair(dimension.name, names[a], names[b]))
         for (number, a, b), some in site_map.by_pair.items()
@@ -197,11 +197,6 @@ def habits(here: Here, dimension: Dimension) -> list[tuple[str, list[tuple[str, 
         ("by source", [(name, behaviour(some), source_address(here, name)) for name, some in by_source.items()]),
         ("by pair", by_pair),
     ]
-
-
-def source_of(run: Run, battle: JudgedBattle) -> str:
-    """Where the prompt of a judgment comes from."""
-    return run.prompts[battle.prompt_id].source or "no source"
 
 
 def prompts_by_source(run: Run) -> dict[str, list[Any]]:
@@ -345,12 +340,10 @@ class Share(msgspec.Struct, frozen=True):
 
     @property
     def value(self) -> float | None:
-        """The share itself; None if `n` is 0."""
         return self.hits / self.n if self.n else None
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Its interval."""
         return share_interval(self.hits, self.n)
 
 

@@ -39,13 +39,11 @@ class SiteMap:
 
     @cached_property
     def by_pair(self) -> Mapping[tuple[int, int, int], list[JudgedBattle]]:
-        """The judgments of every pair that was judged, dimension by dimension."""
         groups = grouped(self.run.battles, lambda battle: self.pair_key(battle.dimension, *battle.entrants))
         return dict(sorted(groups.items()))
 
     @cached_property
     def by_prompt(self) -> Mapping[str, list[JudgedBattle]]:
-        """The judgments on every prompt, in the order of the match list."""
         groups = grouped(self.run.battles, lambda battle: battle.prompt_id)
         return {name: groups.get(name, []) for name in self.run.prompts}
 
@@ -60,7 +58,6 @@ class SiteMap:
 
     @cached_property
     def prompt_files(self) -> Mapping[str, str]:
-        """The file that holds each prompt with its answers and judgments."""
         files: dict[str, str] = {}
         number = room = 0
         for prompt, battles in self.by_prompt.items():
@@ -71,7 +68,6 @@ class SiteMap:
         return files
 
     def pair_file(self, key: tuple[int, int, int]) -> str:
-        """The file that holds the list of a pair's battles."""
         return f"report/pair-{key[0]}-{key[1]}-{key[2]}.html" if self.split else MAIN
 
 
@@ -83,7 +79,6 @@ class Here(msgspec.Struct, frozen=True):
 
     @property
     def run(self) -> Run:
-        """The run that is reported."""
         return self.site_map.run
 
     def to(self, file: str, anchor: str) -> str:
@@ -93,22 +88,17 @@ class Here(msgspec.Struct, frozen=True):
         return f"{posixpath.relpath(file, posixpath.dirname(self.file) or '.')}#{anchor}"
 
     def section(self, anchor: str) -> str:
-        """A section of the main page."""
         return self.to(MAIN, anchor)
 
     def entrant(self, dimension: str, name: str) -> str:
-        """An entrant's opponents in a dimension."""
         return self.section(f"e{self.site_map.dimensions[dimension]}-{self.site_map.entrants[name]}")
 
     def pair(self, dimension: str, a: str, b: str) -> str:
-        """The battles of two entrants in a dimension."""
         key = self.site_map.pair_key(dimension, a, b)
         return self.to(self.site_map.pair_file(key), "m{}-{}-{}".format(*key))
 
     def prompt(self, prompt_id: str) -> str:
-        """A prompt with all its answers and judgments."""
         return self.to(self.site_map.prompt_files[prompt_id], f"p{self.site_map.prompts[prompt_id]}")
 
     def battle(self, battle: JudgedBattle) -> str:
-        """One battle: its prompt, both answers and both judge texts."""
         return self.to(self.site_map.prompt_files[battle.prompt_id], f"b{battle.number}")

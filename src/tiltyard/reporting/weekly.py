@@ -37,11 +37,6 @@ Address = Callable[..., str]
 """The address of a model, or of two models; empty: it has none."""
 
 
-def no_address(*_models: str) -> str:
-    """Names are plain text."""
-    return ""
-
-
 def style() -> str:
     """The style sheet of weekly reports."""
     return package_text("tiltyard.reporting", "style.css") + package_text("tiltyard.reporting", "weekly.css")
@@ -52,17 +47,11 @@ def weekly_page(report: WeeklyReport, title: str = "Validity report") -> str:
     return page("reporting/week.html", title=title, style=style(), **week_view(report))
 
 
-def kept_sections(report: WeeklyReport, names: Mapping[str, str]) -> str:
-    """The sentence about its status, the week in figures and every section, for the site to keep and to frame."""
-    parts: Any = environment().get_template("reporting/week_parts.html").make_module(week_view(report, names))
-    return str(parts.whole())
-
-
 def week_view(
     report: WeeklyReport,
     names: Mapping[str, str] | None = None,
-    model_address: Address = no_address,
-    pair_address: Address = no_address,
+    model_address: Address = lambda *_models: "",
+    pair_address: Address = lambda *_models: "",
 ) -> dict[str, Any]:
     """What the sections show; without names, models stand under their ids."""
     named = report if names is None else by_shown_name(report)
@@ -202,17 +191,16 @@ def _rank_label(model: str, line: Sequence[int | None], step: float, n_looks: in
 def keep_finished_weeks(store: Store, now: int | None = None, *, again: bool = False) -> list[str]:
     """Write the report of every finished week that has none yet; the weeks that were written, oldest first.
 
-    Parameters:
-        store: The arena.
-        now: The time (microseconds); None: that of this computer.
-        again: Whether to write the others again too, such as after an upgrade.
+    `now` is in microseconds. `again` writes the others again too, such as after an upgrade.
     """
     now = int(time.time() * 1e6) if now is None else now
     there = set() if again else {kept.week for kept in kept_weeks(store)}
     written = []
     for week in weeks_with_votes(store, now):
         if week.name not in there:
-            report, seq = report_of(store, week)
+            report, seq = _report_of(store, week)
+            names = {row.model: row.display_name for row in report.board.rows}
+            parts: Any = environment().get_template("reporting/week_parts.html").make_module(week_view(report, names))
             facts = KeptWeek(
                 week=week.name,
                 since=week.since,
@@ -225,7 +213,7 @@ def keep_finished_weeks(store: Store, now: int | None = None, *, again: bool = F
             )
             texts = WeekTexts(
                 page=weekly_page(report, f"Validity report {week.name}"),
-                sections=kept_sections(report, {row.model: row.display_name for row in report.board.rows}),
+                sections=str(parts.whole()),
                 markdown=weekly_markdown(report),
                 report=weekly_json(report),
             )
@@ -234,7 +222,7 @@ def keep_finished_weeks(store: Store, now: int | None = None, *, again: bool = F
     return written
 
 
-def report_of(store: Store, week: Week) -> tuple[WeeklyReport, int]:
+def _report_of(store: Store, week: Week) -> tuple[WeeklyReport, int]:
     """The report of a week from the log as it was at its end, and the number of its last event."""
     # Events of several servers are nearly in clock order: the log of a week ends with the first event after it.
     events = takewhile(lambda event: event.at < week.until, events_in_order(store))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,11 +28,10 @@ from tiltyard.judging.judge import JudgingResult, PanelVerdicts
 from tiltyard.judging.panel import PanelStudy, panel_members
 from tiltyard.judging.plan import Case, scores_of
 from tiltyard.judging.questions import TEMPLATE_VERSION, prompt_template, score_template
-from tiltyard.judging.records import Judgment, to_battle
+from tiltyard.judging.records import Judgment, VerdictLabel, to_battle
 from tiltyard.judging.run_folder import versions
 from tiltyard.llm.provider import PYTHON, parse_model_name
 from tiltyard.tournament.config import Mode, OpponentSettings, Task
-from tiltyard.tournament.failures import FailedQuestion, failed_questions, own_counts
 from tiltyard.tournament.plan import MatchList, RunPlan, TranscriptCounts
 from tiltyard.tournament.ratings import DimensionRatings, EloLine, JudgeHabits, PairTally
 from tiltyard.types import FileStem
@@ -105,7 +105,6 @@ class MatchLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @classmethod
     def of(cls, match: Case) -> MatchLine:
-        """The line of a match."""
         prompt, matchup = match.prompt, match.matchup
         return cls(
             dimension=matchup.dimension,
@@ -287,6 +286,64 @@ def forget_other_dimensions(folder: Path, dimensions: Collection[str]) -> None:
     for path in (*folder.glob("ratings/*.json"), *folder.glob("verdicts/*.jsonl")):
         if path.stem not in dimensions:
             path.unlink()
+
+
+LONGEST_REASON = 300
+
+
+class Counts(msgspec.Struct, frozen=True):
+    """Judgments, failed verdicts (by name) and missing verdicts."""
+
+    judgments: int
+    failed_verdicts: Counter[str]
+    missing_verdicts: int
+
+
+def own_counts(judged: JudgingResult, dimension: str) -> Counts:
+    """The counts of a dimension without its canaries: failures on those say nothing about the matches."""
+    stats = judged.stats[dimension]
+    canaries = list(judged.canaries.get(dimension, ()))
+    heard = [verdict for judgment in canaries for verdict in judgment.raw]
+    failed = Counter(stats.failures)
+    failed.subtract(verdict.verdict.value for verdict in heard if not verdict.verdict.readable)
+    per_case = stats.questions // max(1, stats.cases)
+    missing = per_case * len(canaries) - len(heard) if judged.both_orders else 0
+    return Counts(stats.cases - len(canaries), +failed, stats.missing - missing)
+
+
+class FailedQuestion(msgspec.Struct, frozen=True):
+    """A question that ended without a verdict. `entrant_a` was shown first, unless `position_swap`."""
+
+    prompt_id: str
+    entrant_a: str
+    entrant_b: str
+    position_swap: bool
+    """Whether entrant_b's answer was shown first."""
+    verdict: str
+    """The name of the failure."""
+    error: str
+    """Why; for `error`, with the provider's message. For others the reply is in the report."""
+
+
+def failed_questions(judged: JudgingResult, dimension: str, *, most: int) -> list[FailedQuestion]:
+    """The first questions of a dimension that ended without a verdict, with the provider's reason if there is one.
+
+    Where none failed, no verdict is read.
+    """
+    if not own_counts(judged, dimension).failed_verdicts:
+        return []
+    failed: list[FailedQuestion] = []
+    for judgment in judged.judgments[dimension]:
+        for verdict in judgment.raw:
+            if len(failed) == most:
+                return failed
+            if not verdict.verdict.readable:
+                label, why = verdict.verdict, verdict.error or verdict.verdict.value
+                words = " ".join(verdict.reasoning.split()) if label is VerdictLabel.ERROR else ""
+                why = f"{why}: {words[:LONGEST_REASON]}" if words else why
+                who = judgment.prompt_id, judgment.entrant_a, judgment.entrant_b
+                failed.append(FailedQuestion(*who, verdict.position_swap, label.value, why))
+    return failed
 
 
 MOST_NAMED = 20

@@ -178,18 +178,15 @@ class JudgeSection(msgspec.Struct, frozen=True, kw_only=True):
     """Further parameters for the provider, sent unchanged."""
 
     def model_of(self, mode: Mode) -> str | None:
-        """The judge of a mode, or the name of the panel, if the file names one."""
         named = (self.pilot_model if mode == "pilot" else self.headline_model) or self.model
         return named or (panel_name([member.model for member in self.members]) if self.panel else None)
 
     @property
     def named(self) -> tuple[str | None, ...]:
-        """Every judge that the file names."""
         return (self.model, self.pilot_model, self.headline_model, *(member.model for member in self.members))
 
     @property
     def members(self) -> tuple[PanelMember, ...]:
-        """The judges of the panel."""
         return tuple(PanelMember(model=one) if isinstance(one, str) else one for one in self.panel)
 
 
@@ -274,14 +271,12 @@ class Setup:
 
     @property
     def scoring(self) -> dict[str, Scoring]:
-        """How each dimension is scored; empty where only pairs are judged."""
         if self.config.judge.task == "pairs":
             return {}
         return {name: make_scoring(one.scale or "1-10", one.criteria) for name, one in self.config.rubrics.items()}
 
     @property
     def entrant_ids(self) -> tuple[str, ...]:
-        """The entrants in the order of the file."""
         return tuple(entrant.entrant_id for entrant in self.config.entrants)
 
 
@@ -297,20 +292,7 @@ def load_setup(path: str | Path, *, mode: Mode | None = None) -> Setup:
     path = Path(path)
     raw = _read_yaml(path)
     problems: list[str] = []
-    sections = _read_sections(raw, problems)
-    problems += _wrong_settings(sections, mode)
-    places = _find_files(sections, path, problems)
-    if len(problems) == 1:
-        raise ConfigError(f"{path}: {problems[0]}")
-    if problems:
-        raise ConfigError(f"{path}: {len(problems)} settings are missing or wrong. Correct them:", problems)
-    config = msgspec.convert(raw, Config, strict=False)
-    return Setup(config=config, path=path, warnings=tuple(_unknown_keys(raw, Config)), **places)
-
-
-def _read_sections(raw: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
-    """Every section of the file that is well-formed; the others are among the problems, setting by setting."""
-    sections: dict[str, Any] = {}
+    sections: dict[str, Any] = {}  # those that are well-formed
     kinds = get_type_hints(Config, include_extras=True)
     for field in msgspec.structs.fields(Config):
         wrong = list(wrong_values(raw.get(field.name, msgspec.UNSET), kinds[field.name], field.name, field.required))
@@ -319,7 +301,14 @@ def _read_sections(raw: Mapping[str, Any], problems: list[str]) -> dict[str, Any
         elif not wrong:
             sections[field.name] = field.default
         problems += wrong
-    return sections
+    problems += _wrong_settings(sections, mode)
+    places = _find_files(sections, path, problems)
+    if len(problems) == 1:
+        raise ConfigError(f"{path}: {problems[0]}")
+    if problems:
+        raise ConfigError(f"{path}: {len(problems)} settings are missing or wrong. Correct them:", problems)
+    config = msgspec.convert(raw, Config, strict=False)
+    return Setup(config=config, path=path, warnings=tuple(_unknown_keys(raw, Config)), **places)
 
 
 def _read_yaml(path: Path) -> dict[str, Any]:
@@ -483,7 +472,14 @@ def _wrong_settings(sections: Mapping[str, Any], mode: Mode | None) -> Iterator[
     if "elo" in sections:
         yield from wrong_elo(sections["elo"])
     if "prompts" in sections:
-        yield from _wrong_pilot(sections["prompts"])
+        pilot = sections["prompts"]
+        if pilot.pilot_size < 1:
+            yield f"prompts.pilot_size is {pilot.pilot_size}: a pilot has at least 1 prompt."
+        if pilot.pilot_seed < 0:
+            yield f"prompts.pilot_seed is {pilot.pilot_seed}: a seed is 0 or more."
+        for source, places in (pilot.pilot_strata or {}).items():
+            if places < 0:
+                yield f"prompts.pilot_strata.{source} is {places}: the places of a source are 0 or more."
     if "judge" in sections:
         yield from _wrong_judge(sections["judge"], mode)
         yield from _wrong_scores(sections)
@@ -547,16 +543,6 @@ def wrong_elo(elo: EloSettings) -> Iterator[str]:
             yield f"elo.{key} holds {k:g}: K is the most a rating can move, a positive number."
         elif k > K_MAX:
             yield f"elo.{key} holds {k:g}: above {K_MAX:g} Elo does not settle. Take a smaller K; 4 to 32 is usual."
-
-
-def _wrong_pilot(prompts: PromptSettings) -> Iterator[str]:
-    if prompts.pilot_size < 1:
-        yield f"prompts.pilot_size is {prompts.pilot_size}: a pilot has at least 1 prompt."
-    if prompts.pilot_seed < 0:
-        yield f"prompts.pilot_seed is {prompts.pilot_seed}: a seed is 0 or more."
-    for source, places in (prompts.pilot_strata or {}).items():
-        if places < 0:
-            yield f"prompts.pilot_strata.{source} is {places}: the places of a source are 0 or more."
 
 
 def _wrong_judge(judge: JudgeSection, mode: Mode | None) -> Iterator[str]:

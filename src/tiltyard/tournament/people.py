@@ -51,19 +51,17 @@ def write_sheet(
 ) -> DrawnSheet:
     """Draw judged matchups of a run at random and write them as a sheet to fill in: JSON Lines, or CSV by its suffix.
 
-    Parameters:
-        folder: The run folder.
-        out: The sheet.
-        n: How many matchups to draw.
-        seed: Seed of the draw.
-        dimension: The dimension; None where the run has one.
-        new_salt: What to hash with if no sheet was drawn from the folder before; nobody else may know it.
+    `dimension` may be None where the run has one. `new_salt` is what to hash with if no sheet was drawn from the folder
+    before; nobody else may know it.
     """
     if out.suffix.lower() not in (".jsonl", ".csv"):
         raise OptionError(f"{out.name}: a label sheet is written as .jsonl or .csv. End the name in one of these.")
     judged = read_battles(require(folder / "battles.jsonl", folder), columns=["question_id", "dimension"])
     parts = dict(judged.split("dimension"))
-    chosen = _dimension_of(list(parts), dimension)
+    chosen = next(iter(parts)) if dimension is None and len(parts) == 1 else dimension
+    if chosen not in parts:
+        what = "has several dimensions" if dimension is None else f"has no dimension {dimension!r}"
+        raise OptionError(f"the run {what}: choose ", OptionValue("dimension"), f" among {', '.join(parts)}.")
     shown, of = draw_matchups(parts[chosen], n, np.random.default_rng(seed), chosen)
     key = SheetKey.of_folder(folder) or SheetKey(new_salt)
     rows = _rows(folder, shown, key)
@@ -73,15 +71,6 @@ def write_sheet(
     else:
         write_lines(out, rows)
     return DrawnSheet(len(rows), len(parts[chosen]), chosen, len(parts) > 1)
-
-
-def _dimension_of(names: list[str], asked: str | None) -> str:
-    if asked is None and len(names) == 1:
-        return names[0]
-    if asked not in names:
-        what = "has several dimensions" if asked is None else f"has no dimension {asked!r}"
-        raise OptionError(f"the run {what}: choose ", OptionValue("dimension"), f" among {', '.join(names)}.")
-    return asked
 
 
 def _rows(folder: Path, shown: list[SheetMatchup], key: SheetKey) -> list[dict[str, str]]:
@@ -133,11 +122,9 @@ class CalibratedBoard(msgspec.Struct, frozen=True, eq=False):
     missing: str | None = None
 
     def text(self) -> str:
-        """As people read it after a run."""
         return f"no board: {self.missing}" if self.board is None else as_table(self.board)
 
     def record(self) -> dict[str, Any]:
-        """What the manifest says of it."""
         if self.board is None:
             return {"missing": self.missing}
         return {"people": self.board.details["people"]}

@@ -39,7 +39,6 @@ class TranscriptCounts(msgspec.Struct, frozen=True):
 
     @property
     def note(self) -> str:
-        """The counts, for the announcement of a run."""
         cut = f"; {self.cut:,} of them cut to {self.limit:,} characters, {self.characters_cut:,} left out"
         return f"transcripts: {self.shown:,} answers are shown as steps{cut if self.cut else ', none of them cut'}"
 
@@ -89,14 +88,8 @@ class PlanImages(msgspec.Struct, frozen=True):
         }
         return cls(of_prompts, of_answers) if of_prompts or of_answers else None
 
-    def of(self, prompt_id: str, a: str, b: str) -> CaseImages:
-        """The images of one match."""
-        first, second = (self.answers.get((name, prompt_id), ()) for name in (a, b))
-        return CaseImages(self.prompts.get(prompt_id, ()), first, second)
-
     @property
     def note(self) -> str:
-        """How many there are, for the announcement of a run."""
         shown = sum(map(len, self.prompts.values())), sum(map(len, self.answers.values()))
         return (
             f"images: {shown[0]:,} of prompts, {shown[1]:,} of answers; the quote counts {IMAGE_TOKENS:,} tokens each"
@@ -119,9 +112,7 @@ class RunPlan:
     rubrics: tuple[Rubric, ...]
     matches: MatchList
     images: PlanImages | None = None
-    """The images of prompts and answers, if there are any."""
     transcripts: TranscriptCounts | None = None
-    """What was shown of agents' transcripts, if there are any."""
     left_out: tuple[str, ...] = ()
     """Entrants of the file without answers: the run goes on without them."""
     rounds: RoundSettings | None = None
@@ -129,12 +120,10 @@ class RunPlan:
 
     @property
     def baseline(self) -> str | None:
-        """The entrant that all others are judged against, if everyone does not meet everyone."""
         return self.setup.config.opponents.baseline
 
     @property
     def labels(self) -> Path | None:
-        """People's labels that correct the boards: the command line's, else the config's."""
         return self.options.labels_path or self.setup.labels_path
 
     @property
@@ -148,7 +137,6 @@ class RunPlan:
         return 2 * self.setup.config.judge.repeats * max(1, len(panel_members(self.judge_model)))
 
     def announcements(self) -> list[str]:
-        """A summary to show before the run starts: cells covered, what was dropped, pairs and queries."""
         matches = self.matches
         lines = []
         if self.left_out:
@@ -197,9 +185,8 @@ def make_plan(setup: Setup, options: RunOptions) -> RunPlan:
         for dimension, path in setup.rubric_paths.items()
         if (rubric := reading.attempt(partial(Rubric.load, dimension, path))) is not None
     )
-    given = {"repeats": options.repeats, "combine": options.combine}
-    given = {name: value for name, value in given.items() if value is not None}
-    judge = msgspec.structs.replace(config.judge, **given)
+    asked = {"repeats": options.repeats, "combine": options.combine}
+    judge = msgspec.structs.replace(config.judge, **{name: value for name, value in asked.items() if value is not None})
     setup = replace(setup, config=msgspec.structs.replace(config, judge=judge))
     there, read = reading.attempt(lambda: read_answers(setup)) or (setup, {})
     limit = config.judge.transcript_characters
@@ -267,7 +254,6 @@ class _Reading:
             return None
 
     def refuse(self, path: Path) -> None:
-        """Raise the errors: a single one as it is, several as a list."""
         if len(self._errors) == 1:
             raise self._errors[0]
         if self._errors:
@@ -325,71 +311,6 @@ def _named(setup: Setup, missing: Sequence[str]) -> str:
     )
 
 
-class Matches(LazySequence[Case]):
-    """The matches of one dimension, each created on access: a million take no more memory than a dozen."""
-
-    def __init__(
-        self,
-        dimension: str,
-        entrants: Sequence[str],
-        prompts: Sequence[Prompt],
-        answers: Answers,
-        limit_pairs: int | None = None,
-        baseline: str | None = None,
-        images: PlanImages | None = None,
-    ) -> None:
-        self._dimension = dimension
-        others = ((name, baseline) for name in entrants if baseline is not None and name != baseline)
-        self._pairs = tuple(combinations(entrants, 2) if baseline is None else others)
-        self._prompts = prompts
-        self._answers = answers
-        self._images = images
-        whole = len(self._pairs) * len(prompts)
-        kept = whole if limit_pairs is None else min(whole, limit_pairs)
-        self._each, self._longer = divmod(kept, len(self._pairs))
-        super().__init__(kept, self._case)
-
-    def _case(self, number: int) -> Case:
-        # The first pairs have the last prompt too, where a limit ends in the middle of it.
-        longer = self._longer * (self._each + 1)
-        if number < longer:
-            pair, place = divmod(number, self._each + 1)
-        else:
-            pair, place = divmod(number - longer, self._each)
-            pair += self._longer
-        prompt, (a, b) = self._prompts[place], self._pairs[pair]
-        matchup = Matchup(prompt_id=prompt.prompt_id, dimension=self._dimension, entrant_a=a, entrant_b=b)
-        text_a, text_b = (self._answers[name][prompt.prompt_id].response_text for name in (a, b))
-        images = self._images.of(prompt.prompt_id, a, b) if self._images else NO_IMAGES
-        return Case(matchup, prompt, text_a, text_b, images)
-
-
-class SingleAnswers(LazySequence[Case]):
-    """The answers of one dimension, each alone, to be scored: entrant by entrant."""
-
-    def __init__(
-        self,
-        dimension: str,
-        entrants: Sequence[str],
-        prompts: Sequence[Prompt],
-        answers: Answers,
-        images: PlanImages | None = None,
-    ) -> None:
-        self._name = scores_of(dimension)
-        self._entrants = entrants
-        self._prompts = prompts
-        self._answers = answers
-        self._images = images
-        super().__init__(len(entrants) * len(prompts), self._case)
-
-    def _case(self, number: int) -> Case:
-        who, place = divmod(number, len(self._prompts))
-        prompt, entrant = self._prompts[place], self._entrants[who]
-        matchup = Matchup(prompt_id=prompt.prompt_id, dimension=self._name, entrant_a=entrant, entrant_b="")
-        images = self._images.of(prompt.prompt_id, entrant, "") if self._images else NO_IMAGES
-        return Case(matchup, prompt, self._answers[entrant][prompt.prompt_id].response_text, "", images)
-
-
 @dataclass(frozen=True, slots=True)
 class MatchList:
     """The matches of every dimension, answers to be scored alone, and what is missing, with the reason."""
@@ -398,9 +319,7 @@ class MatchList:
     cells_present: int
     cells_expected: int
     missing_cells: Mapping[str, int] = field(default_factory=dict)
-    """How many answers each entrant lacks."""
     dropped_prompts: tuple[str, ...] = ()
-    """Prompts that some entrant did not answer."""
     unanswered: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
     """By dimension and entrant, the prompts that it did not answer; only where there are some."""
     without_gold: Mapping[str, int] = field(default_factory=dict)
@@ -425,6 +344,44 @@ def build_matches(
     A dimension whose rubric needs a gold answer skips prompts without one. `limit_pairs` keeps N of each dimension:
     prompt by prompt, all pairs of each. With a `baseline` the pairs are every other entrant and it.
     """
+    others = [(name, baseline) for name in entrants if baseline is not None and name != baseline]
+    pairs = list(combinations(entrants, 2)) if baseline is None else others
+
+    def case(dimension: str, prompt: Prompt, *names: str) -> Case:
+        """What is judged on a prompt: two answers, or one alone."""
+        a, b = (*names, "")[:2]
+        text_a, text_b = (answers[name][prompt.prompt_id].response_text if name else "" for name in (a, b))
+        pictures = NO_IMAGES
+        if images is not None:
+            of_a, of_b = (images.answers.get((name, prompt.prompt_id), ()) for name in (a, b))
+            pictures = CaseImages(images.prompts.get(prompt.prompt_id, ()), of_a, of_b)
+        matchup = Matchup(prompt_id=prompt.prompt_id, dimension=dimension, entrant_a=a, entrant_b=b)
+        return Case(matchup, prompt, text_a, text_b, pictures)
+
+    def all_pairs(dimension: str, usable: Sequence[Prompt]) -> LazySequence[Case]:
+        whole = len(pairs) * len(usable)
+        kept = whole if limit_pairs is None else min(whole, limit_pairs)
+        each, longer = divmod(kept, len(pairs))
+
+        def numbered(number: int) -> Case:
+            # The first pairs have the last prompt too, where a limit ends in the middle of it.
+            start = longer * (each + 1)
+            if number < start:
+                pair, place = divmod(number, each + 1)
+            else:
+                pair, place = divmod(number - start, each)
+                pair += longer
+            return case(dimension, usable[place], *pairs[pair])
+
+        return LazySequence(kept, numbered)
+
+    def all_answers(dimension: str, usable: Sequence[Prompt]) -> LazySequence[Case]:
+        def numbered(number: int) -> Case:
+            who, place = divmod(number, len(usable))
+            return case(scores_of(dimension), usable[place], entrants[who])
+
+        return LazySequence(len(entrants) * len(usable), numbered)
+
     missing = {name: sum(prompt.prompt_id not in answers[name] for prompt in prompts) for name in entrants}
     complete = [prompt for prompt in prompts if all(prompt.prompt_id in answers[name] for name in entrants)]
     expected = len(prompts) * len(entrants)
@@ -438,11 +395,9 @@ def build_matches(
         if len(usable) < len(complete):
             without_gold[rubric.dimension] = len(complete) - len(usable)
         if task != "scores":
-            by_dimension[rubric.dimension] = Matches(
-                rubric.dimension, entrants, usable, answers, limit_pairs, baseline, images
-            )
+            by_dimension[rubric.dimension] = all_pairs(rubric.dimension, usable)
         if task != "pairs":
-            singles[rubric.dimension] = SingleAnswers(rubric.dimension, entrants, usable, answers, images)
+            singles[rubric.dimension] = all_answers(rubric.dimension, usable)
     return MatchList(
         by_dimension=by_dimension,
         cells_present=expected - sum(missing.values()),

@@ -253,7 +253,6 @@ class JudgeHabits(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> JudgeHabits:
-        """The habits that a manifest has."""
         return cls(**{name: Estimate(**estimate) for name, estimate in record.items()})
 
     @property
@@ -262,14 +261,32 @@ class JudgeHabits(msgspec.Struct, frozen=True):
         return self.flips.value is not None and self.flips.value > MOST_INCONSISTENT
 
     def lines(self) -> list[str]:
-        """What these habits mean for the board, in sentences; a warning first, where one is due."""
         if self.flips.value is None and self.first_slot.value is None:
             return []
-        lines = [self._about_flips()] if self.flips.value is not None else []
+        lines = []
+        if self.flips.value is not None:
+            flipped = (
+                f"changed its verdict with the order of the answers in {round(self.flips.value * self.flips.n):,} of "
+                f"{self.flips.n:,} judgments ({100 * self.flips.value:.0f} %)"
+            )
+            lines.append(
+                f"WARNING: the judge {flipped}. A judge that guesses does so in 50 to 67 %: this board says more about "
+                "the judge than about the entrants. Try another judge or a clearer rubric"
+                if self.unreliable
+                else f"judge: {flipped}"
+                + ("; these count as ties, which pulls ratings together" if self.flips.value else "")
+            )
         if self.repeats.value is not None:
             lines.append(f"judge: asked again, gave the same verdict in {_percent(self.repeats)} of repeats")
         if is_uneven(self.first_slot):
-            lines.append(self._about_slots())
+            which = "first" if (self.first_slot.value or 0) > EVEN else "second"
+            means = "It saw one order only, so whoever was shown there is rated too high"
+            if self.flips.value is not None:
+                means = "Both orders were judged, so this favours no entrant, but it turns wins into ties"
+            lines.append(
+                f"judge: preferred the answer shown {which}; the first one got {_percent(self.first_slot)} of its "
+                f"choices. {means}"
+            )
         if is_uneven(self.longer):
             which = "longer" if (self.longer.value or 0) > EVEN else "shorter"
             lines.append(
@@ -279,26 +296,6 @@ class JudgeHabits(msgspec.Struct, frozen=True):
         if not (is_uneven(self.first_slot) or is_uneven(self.longer) or self.unreliable):
             lines.append("judge: no clear preference for the answer shown first, or for the longer one, was found")
         return lines
-
-    def _about_slots(self) -> str:
-        which = "first" if (self.first_slot.value or 0) > EVEN else "second"
-        sentence = (
-            f"judge: preferred the answer shown {which}; the first one got {_percent(self.first_slot)} of its choices."
-        )
-        if self.flips.value is None:
-            return f"{sentence} It saw one order only, so whoever was shown there is rated too high"
-        return f"{sentence} Both orders were judged, so this favours no entrant, but it turns wins into ties"
-
-    def _about_flips(self) -> str:
-        value, n = self.flips.value or 0.0, self.flips.n
-        sentence = f"changed its verdict with the order of the answers in {round(value * n):,} of {n:,} judgments"
-        if self.unreliable:
-            return (
-                f"WARNING: the judge {sentence} ({100 * value:.0f} %). A judge that guesses does so in 50 to 67 %: "
-                "this board says more about the judge than about the entrants. Try another judge or a clearer rubric"
-            )
-        means = "; these count as ties, which pulls ratings together" if value else ""
-        return f"judge: {sentence} ({100 * value:.0f} %){means}"
 
 
 def panel_warnings(study: Mapping[str, Any], combine: str) -> list[str]:
@@ -343,8 +340,7 @@ class HabitCounts:
         hits.append(hit)
         prompts.append(prompt)
 
-    def watch(self, judgments: Iterable[Judgment]) -> Iterator[Judgment]:
-        """The same judgments, counted."""
+    def counting(self, judgments: Iterable[Judgment]) -> Iterator[Judgment]:
         for place, judgment in enumerate(judgments):
             prompt = self._numbers.setdefault(judgment.prompt_id, len(self._numbers))
             if len(judgment.raw) > 2:
@@ -366,7 +362,6 @@ class HabitCounts:
             yield judgment
 
     def habits(self) -> JudgeHabits:
-        """What was counted."""
         return JudgeHabits(**{name: share(*columns) for name, columns in self._hits.items()})  # type: ignore[arg-type]
 
 
@@ -419,11 +414,8 @@ class DimensionRatings(msgspec.Struct, frozen=True, eq=False):
     board_missing: str | None
     """Why there is no Bradley–Terry board, if so."""
     leaderboard: Leaderboard | None
-    """The same board as people read it."""
     habits: JudgeHabits
-    """How the judge behaved."""
     against: BaselineTable | None = None
-    """Win rates against the baseline, if there is one."""
 
 
 def rate_dimension(
@@ -455,9 +447,15 @@ def rate_dimension(
         amend: Changes the Bradley–Terry board before it is written: adaptive rounds add what they decided.
     """
     counts = HabitCounts(cases)
-    battles = settled_battles(dimension, counts.watch(judgments), cases, styles)
+    battles = settled_battles(dimension, counts.counting(judgments), cases, styles)
     table = replace(battles, columns={name: battles.columns[name] for name in ("question_id", "judge_model")})
-    board, why = _board(table, baseline, level)
+    anchor = None if baseline is None else (baseline, CENTRE)
+    board, why = None, None if len(table) else "no judgment was settled"
+    try:
+        if len(table):
+            board = BradleyTerry(only_connected=True, anchor=anchor, level=level).fit(table)
+    except TiltyardError as error:
+        why = str(error)
     if board is not None and amend is not None:
         board = amend(board)
     decisive = table.take(table.outcome != Outcome.TIE.code).compact()
@@ -521,17 +519,6 @@ def _lines(
         name: EloLine(name, mean, *(None if math.isnan(value) else value for value in row))
         for name, (mean, *row) in zip(entrants, rows, strict=True)
     }
-
-
-def _board(table: BattleTable, baseline: str | None, level: float) -> tuple[Leaderboard | None, str | None]:
-    """Bradley–Terry with intervals by prompt, or the reason why there is none, which does not end the run."""
-    if not len(table):
-        return None, "no judgment was settled"
-    anchor = None if baseline is None else (baseline, CENTRE)
-    try:
-        return BradleyTerry(only_connected=True, anchor=anchor, level=level).fit(table), None
-    except TiltyardError as error:
-        return None, str(error)
 
 
 def _tallies(dimension: str, table: BattleTable) -> tuple[PairTally, ...]:

@@ -24,7 +24,7 @@ from tiltyard.judging.judge import (
 from tiltyard.judging.panel import panel_members, study_panel
 from tiltyard.judging.plan import Case, CaseImages, JudgingPlan, Rubric, scores_of
 from tiltyard.judging.records import Judgment, Matchup, Verdict, prompt_columns
-from tiltyard.judging.run_folder import Remade, again, read_lines, read_object, require
+from tiltyard.judging.run_folder import Remade, read_lines, read_object, read_record, require
 from tiltyard.judging.scoring import Scoring, make_scoring
 from tiltyard.llm.provider import parse_model_name
 from tiltyard.tournament.artifacts import JUDGE_PROMPTS, MatchLine, RunManifest, write_panel_battles
@@ -73,11 +73,9 @@ class KeptJudge:
             )
 
     def verdicts(self, dimension: str, place: int) -> tuple[Verdict, ...]:
-        """Its verdicts on a case."""
         return self._recorded[dimension][place]
 
     async def judge(self, *_: Any) -> Verdicts:
-        """What it recorded."""
         return self
 
     async def aclose(self) -> None:
@@ -85,17 +83,8 @@ class KeptJudge:
 
 
 def remake(folder: Path, out: Path) -> Remade:
-    """Make every file of a run again from its matches and verdicts.
-
-    Parameters:
-        folder: The folder of a run.
-        out: An empty folder.
-    """
-    path = require(folder / "manifest.json", folder)
-    try:
-        manifest = msgspec.convert(read_object(path), RunManifest)
-    except msgspec.ValidationError as error:
-        raise RunFolderError(f"{path}: {error}. {again()}") from None
+    """Make every file of a run again from its matches and verdicts."""
+    manifest = read_record(require(folder / "manifest.json", folder), RunManifest)
     if manifest.results is None:
         raise RunFolderError(f"{folder} has not finished. Finish it with `tiltyard run`, then verify.")
     for name in KEPT_FILES:
@@ -113,7 +102,18 @@ def remake(folder: Path, out: Path) -> Remade:
     }
     scoring = _scoring(folder)
     answers = {name: _lines(folder / ANSWERS_FOLDER / f"{name}.jsonl", AnswerLine) for name in scoring}
-    alone = {name: [_answer(one, name) for one in lines] for name, lines in answers.items()}
+    alone = {
+        name: [
+            Case(
+                Matchup(prompt_id=one.prompt_id, dimension=scores_of(name), entrant_a=one.entrant, entrant_b=""),
+                Prompt(prompt_id=one.prompt_id, text=one.prompt),
+                one.response,
+                "",
+            )
+            for one in lines
+        ]
+        for name, lines in answers.items()
+    }
     recorded |= {
         scores_of(name): _by_judge([one.raw for one in lines], alone[name], names, None)
         for name, lines in answers.items()
@@ -137,14 +137,7 @@ def remake(folder: Path, out: Path) -> Remade:
     baseline = manifest.opponents.baseline if manifest.opponents else None
     columns = {case.prompt.prompt_id: prompt_columns(case.prompt) for own in cases.values() for case in own}
     standings = rate_all(
-        judged,
-        elo,
-        out,
-        cases=cases,
-        columns=columns,
-        baseline=baseline,
-        rounds=rounds,
-        entrants=manifest.entrants,
+        judged, elo, out, cases=cases, columns=columns, baseline=baseline, rounds=rounds, entrants=manifest.entrants
     )
     write_panel_battles(out, judged.panel, list(standings), columns)
     matches = MatchList(
@@ -189,7 +182,6 @@ def _lines(path: Path, kind: type[Line]) -> list[Line]:
 
 
 def _scoring(folder: Path) -> dict[str, Scoring]:
-    """How answers were scored, by dimension."""
     if not (folder / RESULTS_FILE).is_file():
         return {}
     stated = msgspec.convert(read_object(folder / RESULTS_FILE), dict[FileStem, DimensionScores])
@@ -198,12 +190,6 @@ def _scoring(folder: Path) -> dict[str, Scoring]:
         weights = {criterion: weight for criterion, weight in one.criteria.items() if weight is not None}
         result[name] = make_scoring(one.scale, weights or tuple(one.criteria))
     return result
-
-
-def _answer(line: AnswerLine, dimension: str) -> Case:
-    """What was scored."""
-    matchup = Matchup(prompt_id=line.prompt_id, dimension=scores_of(dimension), entrant_a=line.entrant, entrant_b="")
-    return Case(matchup, Prompt(prompt_id=line.prompt_id, text=line.prompt), line.response, "")
 
 
 def _by_judge(
@@ -229,7 +215,6 @@ def _by_judge(
 
 
 def _judged(plan: JudgingPlan, judges: Sequence[KeptJudge], combine: Any) -> JudgingResult:
-    """The judgments that the verdicts make."""
     both = all(judge.both_orders for judge in judges)
     panel = None if combine is None else PanelVerdicts(judges, judges, plan, combine)
     verdicts, judge = panel or judges[0], judges[0]

@@ -103,12 +103,7 @@ class DimensionRounds(msgspec.Struct):
     cases: Sequence[Case]
     stats: JudgingStats = msgspec.field(default_factory=lambda: JudgingStats(0, 0))
 
-    def judged_cases(self) -> Sequence[Case]:
-        """What was judged, in the order of the full design."""
-        return some_cases(self.cases, np.flatnonzero(self.rounds.judged))
-
     def names(self, codes: Sequence[int]) -> list[str]:
-        """The entrants of some codes, strongest first."""
         return [self.entrants[code] for code in self._by_strength(codes)]
 
     def _by_strength(self, codes: Sequence[int]) -> list[int]:
@@ -116,7 +111,6 @@ class DimensionRounds(msgspec.Struct):
         return sorted(codes, key=lambda code: 0.0 if fit is None else -float(fit.strength[code]))
 
     def record(self) -> DimensionRecord:
-        """What `rounds.json` says about a dimension."""
         rounds, above = self.rounds, self.rounds.decision.above
         per_case = rounds.settings.calls_per_case
         pairs = self._by_strength(range(len(self.entrants)))
@@ -150,7 +144,6 @@ class RoundsResult(msgspec.Struct, frozen=True):
     settings: RoundSettings
     dimensions: dict[str, DimensionRounds]
     judging_plan: JudgingPlan
-    """What was judged."""
     judged: JudgingResult
 
 
@@ -179,28 +172,24 @@ def make_states(plan: RunPlan, settings: RoundSettings, *, calls_per_case: int) 
     """The rounds of every dimension, before the first."""
     goal = _goal_of_dimension(settings.goal, len(plan.matches.by_dimension))
     settings = replace(settings, calls_per_case=calls_per_case, goal=goal)
+    entrants = plan.setup.entrant_ids
+    code = {name: place for place, name in enumerate(entrants)}
     states = {}
     for dimension, cases in plan.matches.by_dimension.items():
-        entrants = plan.setup.entrant_ids
-        design = _design(cases, entrants, settings.seed)
-        states[dimension] = DimensionRounds(AdaptiveRounds(design, settings), tuple(entrants), cases)
+        prompts: dict[str, int] = {}
+        columns = np.empty((3, len(cases)), dtype=np.int64)
+        for number, case in enumerate(cases):
+            matchup = case.matchup
+            prompt = prompts.setdefault(matchup.prompt_id, len(prompts))
+            columns[:, number] = (code[matchup.entrant_a], code[matchup.entrant_b], prompt)
+        if len(prompts) * len(entrants) ** 2 > LARGEST_DESIGN:
+            raise OptionError(
+                f"{len(entrants):,} entrants on {len(prompts):,} prompts are too many for adaptive rounds. Take fewer "
+                "entrants or prompts, or judge everything with --until all."
+            )
+        design = Design.of(*columns, n_entrants=len(entrants), n_prompts=len(prompts), seed=settings.seed)
+        states[dimension] = DimensionRounds(AdaptiveRounds(design, settings), entrants, cases)
     return states
-
-
-def _design(cases: Sequence[Case], entrants: Sequence[str], seed: int) -> Design:
-    code = {name: place for place, name in enumerate(entrants)}
-    prompts: dict[str, int] = {}
-    columns = np.empty((3, len(cases)), dtype=np.int64)
-    for number, case in enumerate(cases):
-        matchup = case.matchup
-        prompt = prompts.setdefault(matchup.prompt_id, len(prompts))
-        columns[:, number] = (code[matchup.entrant_a], code[matchup.entrant_b], prompt)
-    if len(prompts) * len(entrants) ** 2 > LARGEST_DESIGN:
-        raise OptionError(
-            f"{len(entrants):,} entrants on {len(prompts):,} prompts are too many for adaptive rounds. Take fewer "
-            "entrants or prompts, or judge everything with --until all."
-        )
-    return Design.of(*columns, n_entrants=len(entrants), n_prompts=len(prompts), seed=seed)
 
 
 async def calls_of_a_case(judging_plan: JudgingPlan, chosen: Judge) -> int:
@@ -248,14 +237,7 @@ async def judge_in_rounds(
 ) -> RoundsResult:
     """Judge round by round until every dimension has stopped. All dimensions of a round are asked in one go.
 
-    Parameters:
-        plan: The run; `plan.rounds` says how rounds go.
-        judging_plan: Everything that could be judged. Canaries are judged in the first round.
-        chosen: The judge.
-        folder: Where `rounds.json` is written after each round.
-        watch: Called on progress.
-        on_verdict: Called with each new verdict.
-        on_round: Called after each round of a dimension.
+    `plan.rounds` says how rounds go, `judging_plan` what could be judged; canaries are judged in the first round.
     """
     assert plan.rounds is not None
     states = make_states(plan, plan.rounds, calls_per_case=await calls_of_a_case(judging_plan, chosen))
@@ -293,9 +275,8 @@ async def judge_in_rounds(
                 on_round(name, states[name])
         write_json(folder / ROUNDS_FILE, msgspec.to_builtins(rounds_file(plan.rounds, states), enc_hook=float))
         first = False
-    whole = JudgingPlan(
-        judging_plan.rubrics, {name: state.judged_cases() for name, state in states.items()}, judging_plan.canaries
-    )
+    cases_of = {name: some_cases(state.cases, np.flatnonzero(state.rounds.judged)) for name, state in states.items()}
+    whole = JudgingPlan(judging_plan.rubrics, cases_of, judging_plan.canaries)
     kept = await judge(whole, chosen, skip_judging=True, single_order=True)
     panel = None if kept.panel is None else kept.panel.with_stats(member_stats)
     judged = msgspec.structs.replace(kept, stats={name: state.stats for name, state in states.items()}, panel=panel)
@@ -442,11 +423,9 @@ class Forecast(msgspec.Struct, frozen=True):
 
     @property
     def share(self) -> float:
-        """The median's part of the full design."""
         return self.median / self.full if self.full else 0.0
 
     def line(self) -> str:
-        """The forecast in one line."""
         supposed = (
             "with the strengths of earlier verdicts" if self.from_verdicts else "of entrants 87 points apart (sd)"
         )
@@ -460,8 +439,8 @@ async def make_forecast(plan: RunPlan, judging_plan: JudgingPlan, silent: Judge)
     """What the rounds will probably take, from verdicts that are there already or from a usual world."""
     assert plan.rounds is not None
     states = make_states(plan, plan.rounds, calls_per_case=await calls_of_a_case(judging_plan, silent))
+    full = sum(len(state.rounds.design) * state.rounds.settings.calls_per_case for state in states.values())
     if plan.rounds.goal.kind == "budget":
-        full = sum(len(state.rounds.design) * state.rounds.settings.calls_per_case for state in states.values())
         calls = min(full, int(plan.rounds.goal.limit or full))
         return Forecast(calls, calls, calls, full, False, plan.rounds.goal)
     size = sum(len(state.rounds.design) for state in states.values())
@@ -475,7 +454,6 @@ async def make_forecast(plan: RunPlan, judging_plan: JudgingPlan, silent: Judge)
         seen = seen or from_verdicts
         taken = forecast(state.rounds.design, state.rounds.settings, world, times=TIMES)
         totals += np.array(taken) * state.rounds.settings.calls_per_case
-    full = sum(len(state.rounds.design) * state.rounds.settings.calls_per_case for state in states.values())
     return Forecast(int(totals[0]), int(np.median(totals)), int(totals[-1]), full, seen, plan.rounds.goal)
 
 

@@ -24,15 +24,7 @@ from tiltyard.judging.language_model import JudgeSettings
 from tiltyard.judging.panel import PanelJudge, PanelMember, PanelStudy, panel_members, study_panel
 from tiltyard.judging.plan import Case, JudgingPlan, case_of_each, scores_of
 from tiltyard.judging.records import Judgment, prompt_columns
-from tiltyard.judging.run_folder import (
-    Clock,
-    iso_time,
-    judge_by_name,
-    new_folder,
-    time_stamp,
-    usage_report,
-    utc_now,
-)
+from tiltyard.judging.run_folder import Clock, iso_time, judge_by_name, new_folder, time_stamp, usage_report, utc_now
 from tiltyard.llm.asking import AskingParts, AskingSettings, Watch
 from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.provider import parse_model_name
@@ -47,7 +39,7 @@ from tiltyard.tournament.artifacts import (
     write_standings,
     write_verdicts,
 )
-from tiltyard.tournament.config import EloSettings, JudgeSection, Setup
+from tiltyard.tournament.config import EloSettings, Setup
 from tiltyard.tournament.people import CalibratedBoard, calibrate_run
 from tiltyard.tournament.plan import RunPlan
 from tiltyard.tournament.ratings import DimensionRatings, panel_warnings, rate_dimension
@@ -93,25 +85,20 @@ class RunResult(Comparable, msgspec.Struct, frozen=True, eq=False):
     canaries: Mapping[str, Any] = msgspec.field(default_factory=dict)
     """How the judge did on the canaries, by dimension; empty without any."""
     scores: RunScores = msgspec.field(default_factory=lambda: RunScores({}, {}))
-    """The scores of answers, where `judge.task` asks for them."""
 
     @property
     def report(self) -> Path:
-        """The page of the run."""
         return self.folder / "report.html"
 
     @property
     def boards(self) -> dict[str, EloReport]:
-        """The Bradley–Terry boards by dimension, where there are any."""
         return {name: one.board for name, one in self.standings.items() if one.board is not None}
 
     @property
     def passed(self) -> bool:
-        """Whether a pilot says GO; True for a headline run."""
         return passes(self.checks)
 
     def notes(self) -> list[str]:
-        """Whether one order only was judged, and what was asked and its cost."""
         one_order = f"{self.judged.judge_model} saw one order only: its position bias is in these numbers"
         return [*([] if self.judged.both_orders else [one_order]), *usage_lines(self.judged)]
 
@@ -189,12 +176,16 @@ def _single_judge(
     in_panel: bool = False,
     functions: bool | JudgeFunction = False,
 ) -> Judge:
-    config = setup.config.judge
-    recorded = parse_model_name(member.model).provider == "recorded"
-    if recorded and config.repeats > 1 and not in_panel:
+    config, name = setup.config.judge, parse_model_name(member.model)
+    if name.provider == "recorded" and config.repeats > 1 and not in_panel:
         raise OptionError(f"{member.model} is a recording, which cannot be asked {config.repeats} times. Drop repeats.")
     # The config's headers go only to the config's own address.
-    address = member.base_url or _judge_address(config, member.model)
+    address = member.base_url or None
+    if address is None and config.base_url is not None:
+        # It is for judges on a server of one's own, or a gateway, if every judge of the config is of one provider.
+        makers = {parse_model_name(one).provider for one in config.named if one}
+        gateway = makers == {name.provider}
+        address = config.base_url if gateway else name.shared_address(config.base_url, config.named)
     shared = member.base_url is None and (config.base_url is None or address is not None)
     headers = member.headers if member.headers is not None else config.headers if shared else {}
     settings = JudgeSettings(
@@ -217,19 +208,6 @@ def _single_judge(
         silent=silent,
         functions=functions,
     )
-
-
-def _judge_address(config: JudgeSection, judge_model: str) -> str | None:
-    """The config's `base_url`, if it applies to this judge.
-
-    It applies to judges on a server of one's own (`local/…`, `vllm/…`), and to a provider's if every judge of the
-    config is that provider's: then it is a gateway.
-    """
-    if config.base_url is None:
-        return None
-    name = parse_model_name(judge_model)
-    makers = {parse_model_name(one).provider for one in config.named if one}
-    return config.base_url if makers == {name.provider} else name.shared_address(config.base_url, config.named)
 
 
 def asking_parts(setup: Setup, notice: Notice, *, budget_usd: float | None, max_batch: int | None) -> AskingParts:
@@ -256,7 +234,7 @@ def run_folder(plan: RunPlan, now: Clock) -> Path:
     return new_folder(Path("runs") / f"{plan.options.mode}_{time_stamp(now)}")
 
 
-async def carry_out(
+async def run_tournament(
     plan: RunPlan,
     judging_plan: JudgingPlan,
     chosen: Judge,

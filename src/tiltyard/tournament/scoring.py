@@ -28,7 +28,7 @@ from tiltyard.scores.reading import holds_scores
 from tiltyard.tournament.config import Setup
 from tiltyard.tournament.people import check_label_file
 from tiltyard.tournament.plan import MatchList
-from tiltyard.types import Floats
+from tiltyard.types import FileStem, Floats
 
 SCORES_FILE, RESULTS_FILE, ANSWERS_FOLDER = "scores.jsonl", "score_results.json", "scores"
 CEILING = 0.5
@@ -51,7 +51,6 @@ class ScaleUse(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, scores: Sequence[float], highest: float) -> ScaleUse:
-        """The use of a scale by these scores."""
         counts, total = Counter(scores), max(1, len(scores))
         return cls(
             answers=len(scores),
@@ -137,7 +136,6 @@ class ScoresAgainstPairs(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """Which is cheaper, in words."""
         told = (
             f"Scores tell {self.apart_by_scores} of {plural(self.model_pairs, 'pair')} of models apart for "
             f"{_cost(self.score_cost, self.unit)}; verdicts on pairs {self.apart_by_pairs} for "
@@ -164,7 +162,7 @@ def _times(value: float) -> str:
 class DimensionScores(msgspec.Struct, frozen=True, kw_only=True):
     """The scores of one dimension."""
 
-    dimension: str
+    dimension: FileStem
     scale: str
     criteria: dict[str, float | None]
     """The criteria, with their weights where these are stated."""
@@ -189,12 +187,10 @@ class DimensionScores(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def n_prompts(self) -> int:
-        """The most prompts on which a model has a score."""
         return max((row["n_prompts"] for one in self.metrics for row in (one.board or {}).get("scores", ())), default=0)
 
     @property
     def warnings(self) -> list[str]:
-        """What weakens the means, worst first."""
         warnings = [one.use.warning(one.metric) for one in self.metrics]
         lines = [line for line in warnings if line is not None]
         if self.failed:
@@ -302,48 +298,51 @@ def rate_scores(
     write_lines(folder / SCORES_FILE, rows)
     results, boards = {}, {}
     for dimension, how in scoring.items():
-        texts = zip(answers[dimension], matches.answers[dimension], strict=True)
-        write_lines(folder / ANSWERS_FOLDER / f"{dimension}.jsonl", (_answer_line(*pair) for pair in texts))
-        results[dimension], boards[dimension] = _dimension(
-            dimension, how, answers[dimension], matches.answers[dimension], rows, people
+        scored, cases = answers[dimension], matches.answers[dimension]
+        lines = (
+            AnswerLine(
+                prompt_id=one.prompt_id,
+                entrant=one.entrant,
+                status=one.status,
+                scores=one.scores,
+                prompt=case.prompt.whole_text,
+                response=case.response_a,
+                raw=one.raw,
+            )
+            for one, case in zip(scored, cases, strict=True)
         )
-        stats = judged.stats[scores_of(dimension)]
-        own = msgspec.structs.replace(results[dimension], failures=dict(stats.failures), missing=stats.missing)
-        if dimension in judged.judgments:
-            beside = _against_pairs(how, dimension, answers[dimension], judged.judgments[dimension], usage)
-            own = msgspec.structs.replace(own, against_pairs=beside)
-        results[dimension] = own
+        write_lines(folder / ANSWERS_FOLDER / f"{dimension}.jsonl", lines)
+        metrics, boards[dimension], why = _metrics(dimension, how, cases, rows, people)
+        pairs, stats = judged.judgments.get(dimension), judged.stats[scores_of(dimension)]
+        results[dimension] = DimensionScores(
+            dimension=dimension,
+            scale=how.scale.name,
+            criteria=dict(zip(how.criteria, how.weights or (None,) * len(how.criteria), strict=True)),
+            answers=len(scored),
+            failed=sum(one.status != "ok" for one in scored),
+            failures=dict(stats.failures),
+            missing=stats.missing,
+            metrics=metrics,
+            people_missing=why or msgspec.UNSET,
+            against_pairs=msgspec.UNSET if pairs is None else _against_pairs(how, dimension, scored, pairs, usage),
+        )
     write_json(folder / RESULTS_FILE, msgspec.to_builtins(results))
     return RunScores(results, boards)
 
 
-def _answer_line(one: JudgedAnswer, case: Case) -> AnswerLine:
-    return AnswerLine(
-        prompt_id=one.prompt_id,
-        entrant=one.entrant,
-        status=one.status,
-        scores=one.scores,
-        prompt=case.prompt.whole_text,
-        response=case.response_a,
-        raw=one.raw,
-    )
-
-
-def _dimension(
-    dimension: str,
-    how: Scoring,
-    answers: Sequence[JudgedAnswer],
-    cases: Sequence[Case],
-    rows: list[ScoreRow],
-    people: Path | None,
-) -> tuple[DimensionScores, list[ScoreBoard]]:
-    failed = sum(one.status != "ok" for one in answers)
+def _metrics(
+    dimension: str, how: Scoring, cases: Sequence[Case], rows: list[ScoreRow], people: Path | None
+) -> tuple[list[MetricScores], list[ScoreBoard], str | None]:
+    """The metrics of a dimension, their boards, and why people's scores correct nothing, if so."""
     theirs, why = _people_tables(people, how, dimension) if people is not None else ({}, None)
     metrics, boards = [], []
     for metric in how.metrics(dimension):
         own = [row for row in rows if row.metric == metric]
         scored = [row.score for row in own if row.score is not None]
-        table = _table(own, how) if scored else None
+        table = None
+        if scored:
+            kept = [{name: getattr(row, name) for name in ("model", "question_id", "metric", "score")} for row in own]
+            table = read_scores(kept, score=[f"{metric}:higher"], bounds=(how.scale.low, how.scale.high))[0]
         board = None if table is None else score_board(table)
         boards += [] if board is None else [board]
         both: Any = msgspec.UNSET
@@ -366,24 +365,7 @@ def _dimension(
                 no_random_draw=draw.sentence("prompts") if draw is not None and draw.alarms else msgspec.UNSET,
             )
         )
-    weights = how.weights or (None,) * len(how.criteria)
-    results = DimensionScores(
-        dimension=dimension,
-        scale=how.scale.name,
-        criteria=dict(zip(how.criteria, weights, strict=True)),
-        answers=len(answers),
-        failed=failed,
-        failures={},
-        missing=0,
-        metrics=metrics,
-        people_missing=why or msgspec.UNSET,
-    )
-    return results, boards
-
-
-def _table(rows: Sequence[ScoreRow], how: Scoring) -> ScoreTable:
-    kept = [{name: getattr(row, name) for name in ("model", "question_id", "metric", "score")} for row in rows]
-    return read_scores(kept, score=[f"{rows[0].metric}:higher"], bounds=(how.scale.low, how.scale.high))[0]
+    return metrics, boards, why
 
 
 # People's scores

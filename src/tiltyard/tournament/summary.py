@@ -14,7 +14,7 @@ from tiltyard.judging.judge import JudgingResult, add_stats
 from tiltyard.judging.plan import scores_of
 from tiltyard.pages.figures import plural
 from tiltyard.pages.tables import Table
-from tiltyard.tournament.failures import failed_questions, own_counts
+from tiltyard.tournament.artifacts import failed_questions, own_counts
 from tiltyard.tournament.ratings import DimensionRatings, baseline_text
 from tiltyard.tournament.scoring import DimensionScores, RunScores
 

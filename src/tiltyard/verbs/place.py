@@ -15,7 +15,7 @@ from tiltyard.placement.answers import make_answers, make_judge, name_of
 from tiltyard.placement.folder import FolderRatings, rate_folder, read_recipe
 from tiltyard.placement.plan import make_plan, with_judge
 from tiltyard.placement.rounds import Participants, RoundResult
-from tiltyard.placement.run import PlacementResult, carry_out, likely_exchanges, likely_judging_plan, run_folder
+from tiltyard.placement.run import PlacementResult, likely_exchanges, likely_judging_plan, run_folder, run_placement
 from tiltyard.publishing import check_run
 from tiltyard.reporting import write_report
 from tiltyard.verbs.asking import AskingQuote, server_parts, to_end
@@ -51,7 +51,7 @@ def place(options: PlacementOptions) -> PlacementResult | Any:
     options.progress.begin(folder)
     watch = answers.watch = options.progress.watch
     participants = Participants(judge, answers, watch, options.progress.verdict, partial(_tell_round, options))
-    placed = to_end(carry_out(plan, participants, folder, prices=asking.prices))
+    placed = to_end(run_placement(plan, participants, folder, prices=asking.prices))
     write_report(folder)
     return placed
 

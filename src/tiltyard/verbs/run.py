@@ -20,7 +20,7 @@ from tiltyard.reporting import write_report
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.plan import RunPlan, make_plan
 from tiltyard.tournament.rounds import calls_of_budget, make_forecast, round_line
-from tiltyard.tournament.run import RunResult, asking_parts, carry_out, make_judge, make_judging_plan, run_folder
+from tiltyard.tournament.run import RunResult, asking_parts, make_judge, make_judging_plan, run_folder, run_tournament
 from tiltyard.tournament.scoring import check_people
 from tiltyard.tournament.summary import board_text
 from tiltyard.verbs.asking import AskingQuote, judging_quote, to_end
@@ -70,7 +70,7 @@ def run(config: str | Path, options: TournamentOptions) -> RunResult | Any:
     folder = run_folder(plan, utc_now)
     options.progress.begin(folder)
     finished = to_end(
-        carry_out(
+        run_tournament(
             plan,
             judging_plan,
             judge,
