@@ -29,8 +29,8 @@ from typing import Any
 import msgspec
 
 from tiltyard.errors import JudgingError, OptionError
-from tiltyard.judging.language_model import JudgeSettings, LanguageModelJudge
-from tiltyard.judging.questions import Question
+from tiltyard.judging.language_model import LanguageModelJudge
+from tiltyard.judging.questions import JudgeSettings, Question
 from tiltyard.judging.records import Verdict
 from tiltyard.judging.scoring import ONE
 from tiltyard.llm.asking import AskingParts

@@ -22,7 +22,7 @@ from tiltyard.judging.records import (
     Verdict,
     VerdictLabel,
     most_frequent,
-    settle_by,
+    settle,
     settle_scores,
 )
 from tiltyard.llm.asking import Watch
@@ -309,7 +309,7 @@ def settled(
 
     def judgment(of: Sequence[Case], first: int, number: int) -> Judgment:
         given = verdicts.verdicts(dimension, first + number)
-        return settle_by(of[number].matchup, given, both_orders=both_orders)
+        return settle(of[number].matchup, given, both_orders=both_orders)
 
     return (
         LazySequence(len(cases), partial(judgment, cases, 0)),

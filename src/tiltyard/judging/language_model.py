@@ -5,22 +5,21 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.errors import JudgingError, OptionError
+from tiltyard.errors import JudgingError
 from tiltyard.judging.cache import Digests, ReplyLengths, VerdictCache
 from tiltyard.judging.judge import JudgingOptions, JudgingStats, OnVerdict, Verdicts
 from tiltyard.judging.plan import Case, JudgingPlan, LazySequence
-from tiltyard.judging.questions import Question, make_requests, make_score_request
-from tiltyard.judging.reading import MIN_CHOICE_MASS, ReplyForm, check_form, read_reply
+from tiltyard.judging.questions import JudgeSettings, Question, make_requests, make_score_request
+from tiltyard.judging.reading import read_reply
 from tiltyard.judging.records import Verdict, VerdictLabel
 from tiltyard.judging.scoring import read_scores_of
 from tiltyard.llm.asking import AskingParts, GroupTotals, Progress, Totals
@@ -87,30 +86,8 @@ class Questions:
             self.with_images = case.prompt.prompt_id
         rubric, scoring = self.plan.rubrics[dimension], self.plan.scoring.get(dimension)
         if scoring is not None:
-            request = make_score_request(
-                case.prompt,
-                case.response_a,
-                rubric,
-                scoring,
-                judge_model=self.settings.model,
-                max_tokens=self.settings.max_tokens,
-                options=self.settings.options,
-                reply=self.settings.reply,
-                images=case.images,
-            )
-            return (request,)
-        return make_requests(
-            case.prompt,
-            case.response_a,
-            case.response_b,
-            rubric,
-            judge_model=self.settings.model,
-            max_tokens=self.settings.max_tokens,
-            options=self.settings.options,
-            reply=self.settings.reply,
-            grades=self.settings.grades,
-            images=case.images,
-        )
+            return (make_score_request(case, rubric, scoring, self.settings),)
+        return make_requests(case, rubric, self.settings)
 
 
 def with_repeats(keys: list[str], repeats: int) -> list[str]:
@@ -381,51 +358,6 @@ def _same(verdict: Verdict, attempt: Verdict) -> bool:
         attempt.reasoning,
         attempt.error,
     )
-
-
-Orders = Literal["both", "forward"]
-"""The orders in which a judge sees the two answers; `forward` shows entrant_a's first."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeSettings:
-    """Settings of a judge."""
-
-    model: str
-    """What is sent to the provider."""
-    name: str | None = None
-    """The judge's name in verdicts; – means `provider/model`."""
-    max_tokens: int = 1024
-    """Token limit of the first attempt; doubled after a truncated reply."""
-    max_attempts: int = 3
-    """How many times a question may be asked."""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """Further parameters for the provider, sent unchanged (`temperature`, `seed`, …)."""
-    reply: ReplyForm = "reasoned"
-    """`reasoned`: a few sentences and a verdict line. `label`: one word, with its probabilities if there are any.
-    `choice`: the letter of an option, for very small judges. `json`: a JSON object, by the provider's JSON schemas.
-    `tool`: the same object, as a tool call."""
-    grades: bool = False
-    """Whether a verdict says by how much an answer is better (`A>>B`, `A>B`, `A=B`, …): a soft score."""
-    images: bool | None = None
-    """Whether the judge takes images; None if its provider is known to (`anthropic`, `openai`, `gemini`)."""
-    orders: Orders = "both"
-    """`both`, or `forward`: entrant_a's answer first only, which hides position bias."""
-    repeats: int = 1
-    """How many times every question is asked, in each order; the verdict that is given most often counts."""
-    min_choice_mass: float = MIN_CHOICE_MASS
-    """Minimum total probability of the allowed words, if the judge gives probabilities; below it a reply is noise and
-    `unparsed`."""
-
-    def __post_init__(self) -> None:
-        if self.orders not in ("both", "forward"):
-            raise OptionError(f"orders of the judge is {self.orders!r}; it is `both` or `forward`.")
-        check_form(self.reply, self.grades, dict(self.options))
-        if not 0 <= self.min_choice_mass <= 1:
-            raise OptionError(f"min_choice_mass of the judge is {self.min_choice_mass}; it is between 0 and 1.")
-        for name in ("max_tokens", "max_attempts", "repeats"):
-            if getattr(self, name) < 1:
-                raise OptionError(f"{name} of the judge is {getattr(self, name)}; it must be at least 1.")
 
 
 class LanguageModelJudge:

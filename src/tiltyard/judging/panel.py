@@ -19,29 +19,14 @@ from numpy.typing import NDArray
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.judging.bias import Bias, measure_bias
 from tiltyard.judging.cache import ReplyLengths
-from tiltyard.judging.judge import (
-    Combine,
-    Judge,
-    JudgingOptions,
-    JudgingResult,
-    PanelVerdicts,
-    Verdicts,
-    panel_name,
-)
+from tiltyard.judging.judge import Combine, Judge, JudgingOptions, JudgingResult, PanelVerdicts, Verdicts, panel_name
 from tiltyard.judging.language_model import LanguageModelJudge
 from tiltyard.judging.plan import Case, JudgingPlan
 from tiltyard.judging.reading import ReplyForm
 from tiltyard.llm.asking import AskingParts
 from tiltyard.llm.journal import shared_folder
 from tiltyard.llm.provider import Ask
-from tiltyard.ratings.reliability import (
-    MISSING,
-    NEITHER,
-    A,
-    B,
-    Reliability,
-    plurality,
-)
+from tiltyard.ratings.reliability import MISSING, NEITHER, A, B, Reliability, plurality
 from tiltyard.validity.agreement import Estimate, cohen_kappa, mean_of, share
 
 if TYPE_CHECKING:

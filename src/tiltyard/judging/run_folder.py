@@ -17,10 +17,11 @@ import msgspec
 from tiltyard.errors import OptionError, Refused, RunFolderError
 from tiltyard.judging.function import FunctionJudge, JudgeFunction, import_function
 from tiltyard.judging.judge import Judge, JudgingResult, JudgingStats, PanelVerdicts
-from tiltyard.judging.language_model import JudgeSettings, LanguageModelJudge
+from tiltyard.judging.language_model import LanguageModelJudge
 from tiltyard.judging.panel import panel_members
+from tiltyard.judging.questions import JudgeSettings
 from tiltyard.judging.recorded import RecordedJudge
-from tiltyard.judging.records import Judgment, Matchup, Verdict, settle_by
+from tiltyard.judging.records import Judgment, Matchup, Verdict, settle
 from tiltyard.llm.asking import AskingParts
 from tiltyard.llm.keys import load_env
 from tiltyard.llm.prices import PriceTable
@@ -143,7 +144,7 @@ def resettled(one: AnyJudgment, *, both_orders: bool) -> AnyJudgment:
     matchup = Matchup(
         prompt_id=one.prompt_id, dimension=one.dimension, entrant_a=one.entrant_a, entrant_b=one.entrant_b
     )
-    settled = settle_by(matchup, one.raw, both_orders=both_orders)
+    settled = settle(matchup, one.raw, both_orders=both_orders)
     return msgspec.structs.replace(one, winner=settled.winner, inconsistent=settled.inconsistent, status=settled.status)
 
 

@@ -12,15 +12,7 @@ from anthropic.types.messages import MessageBatch
 
 from tiltyard.bank.images import Image
 from tiltyard.errors import Refused, TryLater
-from tiltyard.llm.provider import (
-    BatchLimits,
-    BatchState,
-    Reply,
-    Request,
-    Stop,
-    ToolCall,
-    Usage,
-)
+from tiltyard.llm.provider import BatchLimits, BatchState, Reply, Request, Stop, ToolCall, Usage
 from tiltyard.llm.providers.http import (
     FILE_SECONDS,
     MakerProvider,

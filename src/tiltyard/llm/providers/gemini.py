@@ -15,16 +15,7 @@ import msgspec
 
 from tiltyard.bank.images import Image
 from tiltyard.errors import Refused, TryLater
-from tiltyard.llm.provider import (
-    BatchLimits,
-    BatchState,
-    Reply,
-    ReplySchema,
-    Request,
-    Stop,
-    ToolCall,
-    Usage,
-)
+from tiltyard.llm.provider import BatchLimits, BatchState, Reply, ReplySchema, Request, Stop, ToolCall, Usage
 from tiltyard.llm.providers.http import (
     FILE_SECONDS,
     MakerProvider,
