@@ -98,7 +98,6 @@ class Design(msgspec.Struct, frozen=True, eq=False):
         return len(self.first)
 
     def per_entrant(self, cases: Bools) -> Floats:
-        """How many of the cases each entrant is in."""
         m = self.n_entrants
         return np.asarray(
             np.bincount(self.first[cases], minlength=m) + np.bincount(self.second[cases], minlength=m), dtype=np.float64
@@ -139,7 +138,6 @@ class RoundDecision(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is left to ask."""
         return not self.wanted.any()
 
 
@@ -174,13 +172,7 @@ def cuts(goal: RoundGoal, estimates: Estimates, above: Bools, error: float, *, c
     For `top` no entrant as good as the best may be ruled out. As many as there are contenders can be so good, and every
     other entrant could falsely be put above each of them: that many one-sided comparisons share the error. Otherwise it
     is shared by the pairs that can be equal at once.
-
-    Parameters:
-        goal: What the rounds go on for.
-        estimates: The fit of all verdicts so far.
-        above: Who is told apart already.
-        error: The error rate of the look.
-        contenders: How many could be best; None: those above whom nobody is told apart.
+    `contenders` is how many could be best; None: those above whom nobody is told apart.
     """
     m = len(estimates.degrees)
     if goal.kind == "top":
@@ -422,7 +414,6 @@ class AdaptiveRounds:
 
     @property
     def round(self) -> int:
-        """The number of the next round, from 1."""
         return len(self.records) + 1
 
     def next_cases(self) -> Ints:
@@ -551,7 +542,6 @@ class AdaptiveRounds:
         return goal.kind == "width" and widest is not None and widest <= (goal.limit or 0.0)
 
     def _why_stop(self) -> str | None:
-        """Why no further round is needed or possible; None to go on."""
         goal = self.settings.goal
         if self.settled:
             words = {

@@ -237,7 +237,7 @@ def compare_with_people(
     decided = [row for row in compared if VerdictLabel.TIE not in row[:2]]
     cases = [pair.case for pair in pairs]
     both_right, mean_accuracy, tie_win = _accuracies(pairs, judgments, both_orders=both_orders)
-    names = _own_names(judge_model, own)
+    names = {own} if own is not None else {judge_model, judge_model.partition("/")[2] or judge_model}
     both_decided = [
         (pair, judgment)
         for pair, judgment in zip(pairs, judgments, strict=True)
@@ -301,10 +301,6 @@ def _kappa(rows: Sequence[_Compared]) -> Estimate:
     return cohen_kappa(
         [people for people, _, _ in rows], [word for _, word, _ in rows], [prompt for *_, prompt in rows]
     )
-
-
-def _own_names(judge_model: str, own: str | None) -> set[str]:
-    return {own} if own is not None else {judge_model, judge_model.partition("/")[2] or judge_model}
 
 
 def _word(judgment: Judgment) -> VerdictLabel | None:

@@ -341,8 +341,8 @@ class PanelVerdicts:
             name: verdicts.stats for name, verdicts in zip(self.members, heard, strict=True)
         }
         """How it went, by judge and dimension."""
-        self._votes = cache(self._read_votes)
-        self._reliability = cache(self._estimate)
+        self.votes = cache(self._votes)
+        self.reliability = cache(self._reliability)
         self._weighted = cache(self._decide)
 
     def with_stats(self, member_stats: Mapping[str, Mapping[str, JudgingStats]]) -> PanelVerdicts:
@@ -359,7 +359,6 @@ class PanelVerdicts:
         return {name: replace(stats, cases=stats.cases // len(heard)) for name, stats in added.items()}
 
     def verdicts(self, dimension: str, place: int) -> tuple[Verdict, ...]:
-        """All verdicts on a case, judge by judge."""
         return tuple(verdict for heard in self._heard for verdict in heard.verdicts(dimension, place))
 
     def member_judgments(self, dimension: str) -> list[Sequence[Judgment]]:
@@ -380,23 +379,15 @@ class PanelVerdicts:
         own: list[Sequence[Judgment]] = [canaries for _, canaries in self._settled[dimension]]
         return LazySequence(len(own[0]), partial(self._combined, dimension, own, weighted=False))
 
-    def votes(self, dimension: str) -> NDArray[np.int8]:
+    def _votes(self, dimension: str) -> NDArray[np.int8]:
         """Cases × judges: what each judge found, as `tiltyard.ratings.reliability` spells it."""
-        return self._votes(dimension)
-
-    def reliability(self, dimension: str) -> Reliability | None:
-        """How reliable each judge is, by the votes alone; None where too few judges name winners to tell."""
-        return self._reliability(dimension)
-
-    def _read_votes(self, dimension: str) -> NDArray[np.int8]:
         own = self.member_judgments(dimension)
-        votes = np.empty((len(own[0]), len(own)), np.int8)
-        for judge, judgments in enumerate(own):
-            for place, judgment in enumerate(judgments):
-                votes[place, judge] = vote(judgment)
-        return votes
+        return np.array([[vote(judgment) for judgment in case] for case in zip(*own, strict=True)], np.int8).reshape(
+            -1, len(own)
+        )
 
-    def _estimate(self, dimension: str) -> Reliability | None:
+    def _reliability(self, dimension: str) -> Reliability | None:
+        """How reliable each judge is, by the votes alone; None where too few judges name winners to tell."""
         votes = self.votes(dimension)
         naming = np.isin(votes, (A, B)).any(axis=0).sum()
         return estimate_reliability(votes) if naming >= FEWEST_JUDGES else None
@@ -432,11 +423,7 @@ def combine_judgments(members: Sequence[str], judgments: Sequence[Judgment], dec
 
     Without a winner it is a tie if at least as many judges say tie as contradict themselves; else, and if the votes are
     split, it is inconsistent. It failed only if every judge failed.
-
-    Parameters:
-        members: The judges.
-        judgments: What each found, in the same order.
-        decided: The combined result: `A`, `B`, `NEITHER`, or `MISSING` if the votes are split.
+    `decided` is the combined result: `A`, `B`, `NEITHER`, or `MISSING` if the votes are split.
     """
     first = judgments[0]
     read = [judgment for judgment in judgments if judgment.status == "ok"]

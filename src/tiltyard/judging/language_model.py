@@ -69,16 +69,21 @@ class Questions:
 
     def question(self, key: str) -> Question:
         """The question with this fingerprint, as a judge that is a function sees it."""
+        dimension, number = self.locate(key)
+        place, which = divmod(number, self.keys[dimension].per_case)
+        swapped = which % self.orders(dimension)
+        case, scoring = self.cases[dimension][place], self.plan.scoring.get(dimension)
+        answers = (case.response_a,) if scoring else (case.response_a, case.response_b)
+        request, rubric = self.make(dimension, place)[swapped], self.plan.rubrics[dimension]
+        shown = answers[::-1] if swapped else answers
+        return Question(key, case.matchup, bool(swapped), request, rubric, case.prompt, shown, scoring)
+
+    def locate(self, key: str) -> tuple[str, int]:
+        """The dimension of the question with this fingerprint, and its number there."""
         for dimension, keys in self.keys.items():
             number = keys.number_of(key)
             if number is not None:
-                place, which = divmod(number, keys.per_case)
-                swapped = which % self.orders(dimension)
-                case, scoring = self.cases[dimension][place], self.plan.scoring.get(dimension)
-                answers = (case.response_a,) if scoring else (case.response_a, case.response_b)
-                request, rubric = self.make(dimension, place)[swapped], self.plan.rubrics[dimension]
-                shown = answers[::-1] if swapped else answers
-                return Question(key, case.matchup, bool(swapped), request, rubric, case.prompt, shown, scoring)
+                return dimension, number
         raise KeyError(key)
 
     def _make(self, case: Case, dimension: str) -> tuple[Request, ...]:
@@ -127,7 +132,6 @@ class QuestionKeys(LazySequence[tuple[str, ...]]):
         return len(self._keys)
 
     def key(self, number: int) -> str:
-        """The key of a question."""
         return self._bytes[32 * number : 32 * (number + 1)].hex()
 
     def number_of(self, key: str) -> int | None:
@@ -199,14 +203,10 @@ class OpenQuestions:
         """How many questions of each dimension are open."""
 
     def __getitem__(self, key: str) -> Pending:
-        for dimension, keys in self.questions.keys.items():
-            number = keys.number_of(key)
-            if number is not None:
-                place, which = divmod(number, keys.per_case)
-                repeat, swapped = divmod(which, self.questions.orders(dimension))
-                limit = self._limits.get(key, self._limit)
-                return Pending(dimension, number, place, bool(swapped), limit, repeat + 1)
-        raise KeyError(key)
+        dimension, number = self.questions.locate(key)
+        place, which = divmod(number, self.questions.keys[dimension].per_case)
+        repeat, swapped = divmod(which, self.questions.orders(dimension))
+        return Pending(dimension, number, place, bool(swapped), self._limits.get(key, self._limit), repeat + 1)
 
     def keys(self, dimension: str | None = None) -> Iterator[str]:
         """The keys of open questions, in the plan's order, earlier failures last.
@@ -254,7 +254,6 @@ class OpenQuestions:
             yield Ask(key, request, where.dimension, attempt=len(asked) + 1)
 
     def first_ask(self, key: str) -> Ask:
-        """The first ask of a question."""
         where = self[key]
         return Ask(key, self.questions.make(where.dimension, where.place)[where.swapped], where.dimension)
 
@@ -283,21 +282,20 @@ class VerdictSink:
         self._on_closed = on_closed
 
     def __call__(self, ask: Ask, reply: Reply) -> Ask | None:
-        """Keep one reply."""
         where = self._pending[ask.key]
-        further = self._keep(ask, reply, where)
+        further = None
+        if ask.key not in self._judge.cache(where.dimension):
+            further = self._keep(ask, self._read(ask, reply, where), where)
         if further is None:
             self._pending.close(where)
             if not self._pending.left[where.dimension]:
                 self._on_closed()
         return further
 
-    def _keep(self, ask: Ask, reply: Reply, where: Pending) -> Ask | None:
+    def _keep(self, ask: Ask, verdict: Verdict, where: Pending) -> Ask | None:
         cache, trial = self._judge.cache(where.dimension), self._judge.trial
-        if ask.key in cache:
-            return None
-        verdict = self._read(ask, reply, where)
-        if not any(_same(verdict, attempt) for attempt in cache.attempts(ask.key)):
+        kept = [(one.attempts, one.verdict, one.reasoning, one.error) for one in cache.attempts(ask.key)]
+        if (verdict.attempts, verdict.verdict, verdict.reasoning, verdict.error) not in kept:
             cache.add(verdict)
             if self._on_verdict is not None:
                 self._on_verdict(self._pending.questions.cases[where.dimension][where.place].matchup, verdict)
@@ -349,15 +347,6 @@ class VerdictSink:
             repeat=where.repeat if where.repeat > 1 else msgspec.UNSET,
             scores=msgspec.UNSET if parsed.scores is None else parsed.scores,
         )
-
-
-def _same(verdict: Verdict, attempt: Verdict) -> bool:
-    return (verdict.attempts, verdict.verdict, verdict.reasoning, verdict.error) == (
-        attempt.attempts,
-        attempt.verdict,
-        attempt.reasoning,
-        attempt.error,
-    )
 
 
 class LanguageModelJudge:
@@ -549,11 +538,29 @@ class _CachedVerdicts:
         self.stats: dict[str, JudgingStats] = {}
 
     def count(self, hits: Mapping[str, int], tally: Totals) -> None:
+        """Fill in `stats`, once everything is asked."""
         self._places = {}
-        groups = tally.groups
-        self.stats = {
-            name: self._dimension_stats(name, hits[name], groups.get(name, GroupTotals())) for name in self._keys
-        }
+        for dimension, keys in self._keys.items():
+            cache, totals = self._caches[dimension], tally.groups.get(dimension, GroupTotals())
+            failures: Counter[str] = Counter()
+            missing = 0
+            for number in np.flatnonzero(self._places_of(dimension) < 0):
+                attempts = cache.attempts(keys.key(int(number)))
+                if attempts:
+                    failures[attempts[-1].verdict.value] += 1
+                else:
+                    missing += 1
+            self.stats[dimension] = JudgingStats(
+                cases=len(keys),
+                questions=keys.n_questions,
+                cache_hits=hits[dimension],
+                fresh_calls=totals.replies,
+                usage=totals.usage,
+                failures=dict(failures),
+                missing=missing,
+                cost=totals.cost,
+                replies_without_usage=totals.without_usage,
+            )
 
     def verdicts(self, dimension: str, place: int) -> tuple[Verdict, ...]:
         """The verdicts on a case: the readable ones, or the last failure."""
@@ -580,28 +587,6 @@ class _CachedVerdicts:
         if verdict is None or verdict.position_swap == swapped:
             return verdict
         return msgspec.structs.replace(verdict, position_swap=swapped)
-
-    def _dimension_stats(self, dimension: str, hits: int, totals: GroupTotals) -> JudgingStats:
-        cache, pairs = self._caches[dimension], self._keys[dimension]
-        failures: Counter[str] = Counter()
-        missing = 0
-        for number in np.flatnonzero(self._places_of(dimension) < 0):
-            attempts = cache.attempts(pairs.key(int(number)))
-            if attempts:
-                failures[attempts[-1].verdict.value] += 1
-            else:
-                missing += 1
-        return JudgingStats(
-            cases=len(pairs),
-            questions=pairs.n_questions,
-            cache_hits=hits,
-            fresh_calls=totals.replies,
-            usage=totals.usage,
-            failures=dict(failures),
-            missing=missing,
-            cost=totals.cost,
-            replies_without_usage=totals.without_usage,
-        )
 
 
 _ADVICE = {
