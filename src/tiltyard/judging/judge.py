@@ -230,14 +230,12 @@ async def judge(
             return verdicts.judgments(dimension), verdicts.canary_judgments(dimension)
         return settled(plan, verdicts, dimension, both_orders=judge.both_orders)
 
-    def early(dimension: str, verdicts: Verdicts) -> None:
-        assert on_settled is not None
-        if dimension in plan.scoring:
-            return
-        on_settled(dimension, both(verdicts, dimension)[0])
+    def announce(dimension: str, verdicts: Verdicts) -> None:
+        if on_settled is not None and dimension not in plan.scoring:
+            on_settled(dimension, both(verdicts, dimension)[0])
 
-    announce = None if on_settled is None else early
-    options = JudgingOptions(skip_judging, prewarm, retry_failed, watch, on_verdict, give_up_after, announce)
+    early = None if on_settled is None else announce
+    options = JudgingOptions(skip_judging, prewarm, retry_failed, watch, on_verdict, give_up_after, early)
     verdicts = await judge.judge(plan, options)
     judgments = {dimension: both(verdicts, dimension) for dimension in plan.dimensions}
     return JudgingResult(
@@ -272,22 +270,23 @@ def settled_canaries(plan: JudgingPlan, verdicts: Verdicts, dimension: str, judg
 
     def judgment(number: int) -> Judgment:
         places = (2 * number, 2 * number + 1)
-        one, other = (
+        answers = [
             settle_scores(canaries[place].matchup, dimension, verdicts.verdicts(dimension, first + place), names)
             for place in places
-        )
-        readable = one.status == other.status == "ok"
-        means = [sum(given.scores.values()) / len(scoring.names) if readable else 0.0 for given in (one, other)]
-        winner = None if means[0] == means[1] else (one, other)[means[1] > means[0]].entrant
+        ]
+        readable = all(answer.status == "ok" for answer in answers)
+        means = [sum(answer.scores.values()) / len(scoring.names) if readable else 0.0 for answer in answers]
+        winner = None if means[0] == means[1] else answers[means[1] > means[0]].entrant
+        entrant_a, entrant_b = (answer.entrant for answer in answers)
         return Judgment(
-            prompt_id=one.prompt_id,
+            prompt_id=answers[0].prompt_id,
             dimension=dimension,
-            entrant_a=one.entrant,
-            entrant_b=other.entrant,
+            entrant_a=entrant_a,
+            entrant_b=entrant_b,
             winner=winner,
             inconsistent=False,
             status="ok" if readable else "failed",
-            raw=tuple(_as_choice(verdict, winner, one.entrant) for verdict in (*one.raw, *other.raw)),
+            raw=tuple(_as_choice(verdict, winner, entrant_a) for answer in answers for verdict in answer.raw),
         )
 
     return LazySequence(len(canaries) // 2, judgment)

@@ -212,7 +212,7 @@ def make_requests(case: Case, rubric: Rubric, settings: JudgeSettings) -> tuple[
         user=write(case.response_a, case.response_b, counted),
         max_tokens=settings.max_tokens,
         cache_system=True,
-        choices=CHOICES[reply],
+        choices=CHOICES.get(reply, ()),
         options=dict(settings.options),
         structured=reply_schema(reply, grades=grades),
         images=sent,

@@ -22,11 +22,8 @@ JSON object with a short comparison and the verdict, by the provider's JSON sche
 arguments of a tool that the judge has to call."""
 
 CHOICES: dict[ReplyForm, tuple[str, ...]] = {
-    "reasoned": (),
     "label": ("A", "B", "TIE"),
     "choice": ("A", "B", "C"),
-    "json": (),
-    "tool": (),
 }
 """The words that a form of reply allows, where their probabilities are asked for; C stands for a tie."""
 

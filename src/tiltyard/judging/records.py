@@ -170,9 +170,7 @@ class JudgedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The scores of one answer: the mean over repeats, then over the judges of a panel."""
 
     prompt_id: str
-    """The prompt."""
     dimension: str
-    """What is judged; each dimension has one rubric."""
     entrant: str
     """Whose answer it is."""
     status: str
@@ -185,14 +183,14 @@ class JudgedAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 def settle_scores(matchup: Matchup, dimension: str, verdicts: Sequence[Verdict], judges: Sequence[str]) -> JudgedAnswer:
     """The scores of an answer; it failed unless every judge scored it, because judges differ in how strict they are."""
-    heard: dict[str, list[dict[str, float]]] = {name: [] for name in judges}
-    for one in verdicts:
-        if one.scores is not msgspec.UNSET and one.verdict is VerdictLabel.SCORED:
-            heard.setdefault(one.judge_model, []).append(one.scores)
+    by_judge: dict[str, list[dict[str, float]]] = {name: [] for name in judges}
+    for verdict in verdicts:
+        if verdict.scores is not msgspec.UNSET and verdict.verdict is VerdictLabel.SCORED:
+            by_judge.setdefault(verdict.judge_model, []).append(verdict.scores)
     scores: dict[str, float] = {}
-    if heard and all(heard.values()):
-        for name in next(iter(heard.values()))[0]:
-            scores[name] = fmean(fmean(one[name] for one in given) for given in heard.values())
+    if by_judge and all(by_judge.values()):
+        for name in next(iter(by_judge.values()))[0]:
+            scores[name] = fmean(fmean(repeat[name] for repeat in repeats) for repeats in by_judge.values())
     return JudgedAnswer(
         prompt_id=matchup.prompt_id,
         dimension=dimension,

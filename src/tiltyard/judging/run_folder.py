@@ -240,7 +240,11 @@ def judge_by_name(
         raise OptionError(f"{settings.model}: only tournaments are judged by a panel. Name one judge.")
     name = parse_model_name(settings.model)
     if name.provider == "recorded":
-        return RecordedJudge(_find(name.model, look_in))
+        places = list(dict.fromkeys(folder / name.model for folder in look_in))
+        for place in places:
+            if place.exists():
+                return RecordedJudge(place)
+        raise OptionError(f"recorded/{name.model}: there is no {' and no '.join(map(str, places))}. Check the path.")
     if name.provider == PYTHON:
         if functions is False:
             raise OptionError(
@@ -276,11 +280,3 @@ class SilentProvider:
 
     async def aclose(self) -> None:
         """Does nothing: there is no connection to close."""
-
-
-def _find(given: str, look_in: Sequence[Path]) -> Path:
-    places = list(dict.fromkeys(folder / given for folder in look_in))
-    for place in places:
-        if place.exists():
-            return place
-    raise OptionError(f"recorded/{given}: there is no {' and no '.join(map(str, places))}. Check the path.")

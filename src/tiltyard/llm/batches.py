@@ -211,11 +211,8 @@ class Batches:
         """Mark as collected what has no request left; the follow-up asks of these intents are safe."""
         for intent in intents:
             if self._left[intent.id] == 0:
-                self._record_collected(intent)
-
-    def _record_collected(self, intent: OpenIntent) -> None:
-        self._keeper.sync()  # after a power cut nobody collects it once more
-        self._journal.collected(intent)
+                self._keeper.sync()  # after a power cut nobody collects it once more
+                self._journal.collected(intent)
 
     async def _submit_all(self, asks: Iterator[Ask]) -> None:
         """Submit all asks, in as many batches as needed; if too many are open, some are collected first.
@@ -422,8 +419,8 @@ class Batches:
             self._parts.notice(
                 f"batch {batch_id} held {plural(strangers, 'reply')} to requests that are not ours: ignored."
             )
-        if self._left[intent.id] == 0 and intent.id not in self._with_follow_ups:
-            self._record_collected(intent)
+        if intent.id not in self._with_follow_ups:
+            self._close([intent])
 
     def _tell_missing(
         self, held: _OpenBatch, batch_id: str, unreadable: Sequence[tuple[str, Reply]], unanswered: str | None

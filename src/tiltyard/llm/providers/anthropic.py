@@ -33,7 +33,7 @@ from tiltyard.llm.providers.wire import (
     arguments_text,
     decode_lines,
     joined_texts,
-    one_line,
+    name_and_words,
     replies,
 )
 from tiltyard.pages.figures import plural
@@ -161,7 +161,7 @@ def _reply(answer: object, *, batched: bool = False) -> Reply:
     usage, model = _usage(message.get("usage")), a_text(message.get("model"))
     text = joined_texts(message.get("content"))
     if text is None:
-        kind, words = _problem(message, "no content")
+        kind, words = name_and_words(message.get("error"), "no content")
         return Reply(text=words, error=f"errored: {kind}", usage=usage or Usage(), model=model, batched=batched)
     reason = message.get("stop_reason")
     stop = _STOPS.get(reason, Stop.END) if isinstance(reason, str) else Stop.END
@@ -191,17 +191,10 @@ def _batch_reply(line: dict[str, Any]) -> Reply:
         return _reply(result.get("message"), batched=True)
     if kind != "errored":
         return Reply(error=kind or "errored: no result", batched=True)
-    kind, words = _problem(result.get("error"), "no reason given")
+    kind, words = name_and_words(an_object(result.get("error")).get("error"), "no reason given")
     if "credit balance" in words.lower():
         kind = "billing_error"
     return Reply(text=words, error=f"errored: {kind}", final=kind in _POINTLESS, batched=True)
-
-
-def _problem(body: object, otherwise: str) -> tuple[str, str]:
-    """The name of the error in a body (or a default), and Anthropic's message."""
-    problem = an_object(an_object(body).get("error"))
-    words = a_text(problem.get("message"))
-    return a_name(problem.get("type")) or otherwise, one_line(words) if words else ""
 
 
 def _state(batch: MessageBatch) -> BatchState:

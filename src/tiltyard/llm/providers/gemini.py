@@ -28,6 +28,7 @@ from tiltyard.llm.providers.http import (
 from tiltyard.llm.providers.wire import (
     NotJSON,
     a_count,
+    a_line,
     a_list,
     a_name,
     a_number,
@@ -141,7 +142,7 @@ def gemini_reply(answer: object, choices: Sequence[str] = (), *, batched: bool =
     stop = _STOPS.get(reason, Stop.END)
     if stop is Stop.END and (text is None or _NO_ANSWER.search(reason)):
         kind = reason if reason not in ("", "STOP") else "no content"
-        words = _line(first.get("finishMessage"))
+        words = a_line(first.get("finishMessage"))
         return Reply(text=words, error=f"errored: {kind}", usage=usage or Usage(), model=model, batched=batched)
     if stop is Stop.REFUSAL and not text:
         text = _declined(reason, first.get("finishMessage"))
@@ -220,15 +221,10 @@ def _without_candidate(body: dict[str, Any], usage: Usage | None, model: str | N
     problem = body.get("error")
     if isinstance(problem, dict):
         named = error_of(problem)
-        kind, words = named["type"], _line(named["message"])
+        kind, words = named["type"], a_line(named["message"])
     else:
         kind, words = "no candidates", ""
     return Reply(text=words, error=f"errored: {kind}", usage=usage or Usage(), model=model, batched=batched)
-
-
-def _line(message: object) -> str:
-    text = a_text(message)
-    return one_line(text) if text else ""
 
 
 def _declined(reason: str, message: object) -> str:
@@ -324,6 +320,7 @@ class _HTTPStatus(Exception):
 class GeminiProvider(MakerProvider):
     """Asks Google's Gemini models."""
 
+    _client: httpx2.AsyncClient
     maker = "gemini"
     key_variables = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
     address_variables = ("GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL")
