@@ -17,7 +17,7 @@ from tiltyard.judging import Case, JudgeSettings, JudgingPlan, RecordedJudge, Ru
 from tiltyard.judging.canaries import canary_report, single_canaries
 from tiltyard.judging.panel import PanelJudge
 from tiltyard.judging.plan import scores_of, single_answers
-from tiltyard.judging.questions import make_score_request
+from tiltyard.judging.questions import make_request
 from tiltyard.judging.scoring import ONE, SCALES, Scoring, make_scoring, read_scores_of
 from tiltyard.llm.asking import AskingParts
 from tiltyard.llm.prices import PriceTable
@@ -162,12 +162,12 @@ def test_a_question_shows_the_answer_alone_with_what_the_rubric_shows() -> None:
     rubric = Rubric("factuality", "1", "Right or wrong.", needs_gold=True)
     answer = Case(case().matchup, prompt, "Lyon", "")
     settings = JudgeSettings(model="m", max_tokens=9)
-    request = make_score_request(answer, rubric, TEN, settings)
+    request = make_request(answer, rubric, settings, TEN)
     for words in ("[SYSTEM PROMPT ", "Be brief.", "[REFERENCE ANSWER ", "Paris", "[ANSWER ", "Lyon"):
         assert words in request.user
     assert "ANSWER A" not in request.user
     assert "a whole number from 1 (worst) to 10 (best)" in request.system
-    other = make_score_request(answer, rubric, FIVE, settings)
+    other = make_request(answer, rubric, settings, FIVE)
     assert other.fingerprint != request.fingerprint, "another scale is another question"
 
 

@@ -18,7 +18,7 @@ from tiltyard.errors import JudgingError
 from tiltyard.judging.cache import Digests, ReplyLengths, VerdictCache
 from tiltyard.judging.judge import JudgingOptions, JudgingStats, OnVerdict, Verdicts
 from tiltyard.judging.plan import Case, JudgingPlan, LazySequence
-from tiltyard.judging.questions import JudgeSettings, Question, make_requests, make_score_request
+from tiltyard.judging.questions import JudgeSettings, Question, make_request, make_requests
 from tiltyard.judging.reading import read_reply
 from tiltyard.judging.records import Verdict, VerdictLabel
 from tiltyard.judging.scoring import read_scores_of
@@ -91,7 +91,7 @@ class Questions:
             self.with_images = case.prompt.prompt_id
         rubric, scoring = self.plan.rubrics[dimension], self.plan.scoring.get(dimension)
         if scoring is not None:
-            return (make_score_request(case, rubric, scoring, self.settings),)
+            return (make_request(case, rubric, self.settings, scoring),)
         return make_requests(case, rubric, self.settings)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -35,9 +35,6 @@ from tiltyard.judging.scoring import (
     score_schema,
 )
 from tiltyard.llm.provider import Request, ShownImage
-
-if TYPE_CHECKING:
-    Writer = Callable[[str, str, str], str]
 
 TEMPLATE_VERSION = "1"
 """Version of the texts that a judge is sent; a changed word is a changed request."""
@@ -148,11 +145,6 @@ class Question(msgspec.Struct, frozen=True):
     scoring: Scoring | None = None
     """How the answer is scored; None where two are compared."""
 
-    @property
-    def rubric_version(self) -> str:
-        """Version of the rubric."""
-        return self.rubric.version
-
     def verdict(self, decided: str | float | Mapping[str, float], reasoning: str = "") -> Verdict:
         """A verdict on this question.
 
@@ -196,65 +188,40 @@ def make_questions(case: Case, rubric: Rubric, settings: JudgeSettings) -> tuple
 
 def make_requests(case: Case, rubric: Rubric, settings: JudgeSettings) -> tuple[Request, Request]:
     """What is sent about two answers: in order, then swapped."""
-    images, reply, grades = case.images, settings.reply, settings.grades
-    context, shared = _context_parts(case.prompt), _shared_parts(case.prompt, rubric)
-    code = ""
-    if reply == "choice":
-        _refuse_images(case)
-        write = _multiple_choice(context, shared)
-    else:
-        code = _code([*context, *shared], case.response_a, case.response_b)
-        write = _fenced([*context, *shared], code, reminder(reply, grades=grades))
-    counted, sent = _show_images(images, code)
-    forward = Request(
-        model=settings.model,
-        system=system_text(rubric, reply, grades=grades),
-        user=write(case.response_a, case.response_b, counted),
-        max_tokens=settings.max_tokens,
-        cache_system=True,
-        choices=CHOICES.get(reply, ()),
-        options=dict(settings.options),
-        structured=reply_schema(reply, grades=grades),
-        images=sent,
-    )
-    if images:
-        counted, sent = _show_images(CaseImages(images.prompt, images.answer_b, images.answer_a), code)
-    user = write(case.response_b, case.response_a, counted)
-    return forward, msgspec.structs.replace(forward, user=user, images=sent)
+    images = CaseImages(case.images.prompt, case.images.answer_b, case.images.answer_a)
+    swapped = Case(case.matchup, case.prompt, case.response_b, case.response_a, images)
+    return make_request(case, rubric, settings), make_request(swapped, rubric, settings)
 
 
-def make_score_request(case: Case, rubric: Rubric, scoring: Scoring, settings: JudgeSettings) -> Request:
-    """What is sent about one answer, to be scored."""
-    reply = settings.reply
+def make_request(case: Case, rubric: Rubric, settings: JudgeSettings, scoring: Scoring | None = None) -> Request:
+    """What is sent about two answers as A and B; or, with `scoring`, about one answer, to be scored."""
+    reply, grades = settings.reply, settings.grades
     context, shared = _context_parts(case.prompt), _shared_parts(case.prompt, rubric)
-    code = ""
+    images: tuple[ShownImage, ...] = ()
     if reply == "choice":
-        _refuse_images(case)
-        before, prompt, hints = _choice_parts(context, shared)
-        letters = zip(score_choices(reply, scoring), scoring.scale.words, strict=True)
-        user = before + SCORE_CHOICE_USER.format(
-            prompt=prompt,
-            answer=_indented(case.response_a),
-            hints=hints,
-            options="\n".join(f"{letter}) {word.capitalize()}" for letter, word in letters),
-        )
+        user = _multiple_choice(case, context, shared, scoring)
     else:
         parts = [*context, *shared]
-        code = _code(parts, case.response_a, "")
-        user = "".join(f"{_part(name, text, code)}\n\n" for name, text in (*parts, ("ANSWER", case.response_a)))
-    counted, sent = _show_images(case.images, code, ("THE ANSWER", ""))
-    if reply != "choice":
-        user += counted + score_reminder(reply, scoring)
+        code = _code(parts, case.response_a, case.response_b)
+        if scoring is None:
+            parts += [("ANSWER A", case.response_a), ("ANSWER B", case.response_b)]
+            counted, images = _show_images(case.images, code, ("ANSWER A", "ANSWER B"))
+            last = reminder(reply, grades=grades)
+        else:
+            parts.append(("ANSWER", case.response_a))
+            counted, images = _show_images(case.images, code, ("THE ANSWER", ""))
+            last = score_reminder(reply, scoring)
+        user = "".join(f"{_part(name, text, code)}\n\n" for name, text in parts) + counted + last
     return Request(
         model=settings.model,
-        system=system_text(rubric, reply, scoring=scoring),
+        system=system_text(rubric, reply, grades=grades, scoring=scoring),
         user=user,
         max_tokens=settings.max_tokens,
         cache_system=True,
-        choices=score_choices(reply, scoring),
+        choices=CHOICES.get(reply, ()) if scoring is None else score_choices(reply, scoring),
         options=dict(settings.options),
-        structured=score_schema(reply, scoring),
-        images=sent,
+        structured=reply_schema(reply, grades=grades) if scoring is None else score_schema(reply, scoring),
+        images=images,
     )
 
 
@@ -285,10 +252,7 @@ def prompt_template(
     nobody = Matchup(prompt_id="", dimension=rubric.dimension, entrant_a="", entrant_b="")
     case = Case(nobody, prompt, *answers)
     settings = JudgeSettings(model="", max_tokens=1, reply=reply, grades=grades)
-    if scoring is None:
-        request, _ = make_requests(case, rubric, settings)
-    else:
-        request = make_score_request(case, rubric, scoring, settings)
+    request = make_request(case, rubric, settings, scoring)
     return request.system, request.user.replace(_code(_shared_parts(prompt, rubric), *answers), "{code}")
 
 
@@ -315,19 +279,7 @@ def _shared_parts(prompt: Prompt, rubric: Rubric) -> list[tuple[str, str]]:
     return parts
 
 
-def _fenced(shared: list[tuple[str, str]], code: str, last: str) -> Writer:
-    """Every part between two lines with a code: the format for judges that follow instructions."""
-    above = "".join(f"{_part(name, text, code)}\n\n" for name, text in shared)
-
-    def write(first: str, second: str, more: str) -> str:
-        return f"{above}{_part('ANSWER A', first, code)}\n\n{_part('ANSWER B', second, code)}\n\n{more}{last}"
-
-    return write
-
-
-def _show_images(
-    images: CaseImages, code: str, answers: tuple[str, str] = ("ANSWER A", "ANSWER B")
-) -> tuple[str, tuple[ShownImage, ...]]:
+def _show_images(images: CaseImages, code: str, answers: tuple[str, str]) -> tuple[str, tuple[ShownImage, ...]]:
     """Parts that say how many images belong to the prompt and to the answers; and every image, between two lines."""
     parts, sent = "", []
     owned = zip(("THE PROMPT", *answers), (images.prompt, images.answer_a, images.answer_b), strict=True)
@@ -342,27 +294,25 @@ def _show_images(
     return parts, tuple(sent)
 
 
-def _refuse_images(case: Case) -> None:
+def _multiple_choice(
+    case: Case, context: list[tuple[str, str]], shared: list[tuple[str, str]], scoring: Scoring | None
+) -> str:
+    """The answers, or the steps of the scale, as options; a reference answer or expected behavior is close to them."""
     if case.images:
         name = case.prompt.prompt_id
         raise JudgingError(f"prompt {name!r} has images, which reply: choice cannot show. Take another.")
-
-
-def _choice_parts(context: list[tuple[str, str]], shared: list[tuple[str, str]]) -> tuple[str, str, str]:
-    """What stands above a multiple-choice question, the prompt, and hints, which stand close to the decision."""
     (_, prompt), *known = shared
     before = "".join(f"{name.capitalize()}: {_indented(text)}\n\n" for name, text in context)
-    return before, _indented(prompt), "".join(f"{_HINTS[name]}: {_indented(text)}\n" for name, text in known)
-
-
-def _multiple_choice(context: list[tuple[str, str]], shared: list[tuple[str, str]]) -> Writer:
-    """The answers as options, followed by the reference answer or expected behavior."""
-    before, prompt, hints = _choice_parts(context, shared)
-
-    def write(first: str, second: str, _more: str) -> str:
-        return before + CHOICE_USER.format(prompt=prompt, first=_indented(first), second=_indented(second), hints=hints)
-
-    return write
+    words = {
+        "prompt": _indented(prompt),
+        "hints": "".join(f"{_HINTS[name]}: {_indented(text)}\n" for name, text in known),
+    }
+    first, second = _indented(case.response_a), _indented(case.response_b)
+    if scoring is None:
+        return before + CHOICE_USER.format(**words, first=first, second=second)
+    letters = zip(score_choices("choice", scoring), scoring.scale.words, strict=True)
+    options = "\n".join(f"{letter}) {word.capitalize()}" for letter, word in letters)
+    return before + SCORE_CHOICE_USER.format(**words, answer=first, options=options)
 
 
 def _indented(text: str) -> str:
