@@ -182,6 +182,7 @@ class PanelJudgeRow:
     """One judge of a panel, in one dimension. Intervals are clustered by prompt."""
 
     judge: str
+    """The judge."""
     settled: int
     """Matchups on which it has a vote."""
     failed: int
@@ -209,7 +210,9 @@ class JudgePair:
     """Two judges of a panel, and how often they find the same."""
 
     first: str
+    """One judge."""
     second: str
+    """The other."""
     agreement: Estimate
     """Share of equal votes (entrant_a, entrant_b, neither)."""
     kappa: Estimate
@@ -221,8 +224,11 @@ class Dissent:
     """A matchup on which the judges differ, with the vote of each."""
 
     prompt_id: str
+    """The prompt."""
     entrant_a: str
+    """The first entrant."""
     entrant_b: str
+    """The second entrant."""
     votes: dict[str, str]
     """By judge, what it found: an entrant, `tie`, `inconsistent` or `failed`."""
 
