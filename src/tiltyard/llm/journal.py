@@ -117,6 +117,7 @@ class Journal(msgspec.Struct):
 
     path: Path
     now: Callable[[], float]
+    new_id: Callable[[], str] = lambda: uuid.uuid4().hex[:20]
     open: dict[str, OpenIntent] = msgspec.field(default_factory=dict)
     batch_ids: set[str] = msgspec.field(default_factory=set)
 
@@ -134,7 +135,7 @@ class Journal(msgspec.Struct):
 
     def intend(self, provider: str, asks: Sequence[tuple[Ask, int]]) -> OpenIntent:
         """Record a planned batch: its asks, each with the number of times it will have been in a batch."""
-        name = uuid.uuid4().hex[:20]
+        name = self.new_id()
         entries = tuple(
             Entry(
                 custom_id=f"{name}-{number}",
