@@ -45,7 +45,7 @@ TYPES = {
     "tiltyard.boards.inputs": "Estimator",
     "tiltyard.options": "OnBad Method Ties Interval BothBad Inconsistent",
     "tiltyard.judging.reading": "ReplyForm",
-    "tiltyard.judging.language_model": "Orders",
+    "tiltyard.judging.questions": "Orders",
     "tiltyard.judging.judge": "OnVerdict",
     "tiltyard.llm.asking": "Watch",
 }

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tiltyard.errors import Message, OptionValue
 
-FileStem = Annotated[str, msgspec.Meta(pattern=r"^[^./\\:\x00][^/\\:\x00]*\Z")]
+FileStem = Annotated[str, msgspec.Meta(pattern=r"^[^./\\:\x00][^/\\:\x00]*$")]
 """A name that is part of the name of a file, so that no name leads out of a folder."""
 
 Floats = NDArray[np.float64]

@@ -15,10 +15,10 @@ from tiltyard.bank import Prompt, Response, read_prompts, read_responses
 from tiltyard.demo.shipped import BANK, NOTE, PROVENANCE, VERDICTS, copy_material, shipped
 from tiltyard.errors import OptionError
 from tiltyard.files import file_sha256
-from tiltyard.judging.plan import Rubric
+from tiltyard.judging import Case, JudgeSettings, Matchup, Rubric
 from tiltyard.judging.questions import TEMPLATE_VERSION, make_questions
 from tiltyard.judging.reading import CHOICES, read_label
-from tiltyard.judging.records import Judgment, Matchup, VerdictLabel
+from tiltyard.judging.records import Judgment, VerdictLabel
 from tiltyard.tournament.config import Setup, load_setup
 
 MOST_BYTES = 4_000_000
@@ -118,15 +118,19 @@ def test_every_verdict_answers_exactly_the_question_that_is_asked_today(
             prompt_id=row.prompt_id, dimension=row.dimension, entrant_a=row.entrant_a, entrant_b=row.entrant_b
         )
         questions = make_questions(
-            matchup,
-            bank[row.prompt_id],
-            answers[row.entrant_a][row.prompt_id].response_text,
-            answers[row.entrant_b][row.prompt_id].response_text,
+            Case(
+                matchup,
+                bank[row.prompt_id],
+                answers[row.entrant_a][row.prompt_id].response_text,
+                answers[row.entrant_b][row.prompt_id].response_text,
+            ),
             rubrics[row.dimension],
-            judge_model=provenance["judge"]["model"].removeprefix("local/"),
-            max_tokens=settings.max_tokens,
-            options=settings.options,
-            reply=settings.reply,
+            JudgeSettings(
+                model=provenance["judge"]["model"].removeprefix("local/"),
+                max_tokens=settings.max_tokens,
+                options=settings.options,
+                reply=settings.reply,
+            ),
         )
         assert [verdict.cache_key for verdict in row.raw] == [question.key for question in questions]
 

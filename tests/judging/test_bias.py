@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.judging.cases import case, judging_plan, make_judge, verdict
+from tests.judging.cases import RUBRIC, case, judging_plan, make_judge, verdict
 from tiltyard.judging import (
     Case,
+    JudgingPlan,
+    JudgingResult,
     Judgment,
     Matchup,
     VerdictLabel,
@@ -17,7 +19,6 @@ from tiltyard.judging import (
     judge,
     length_preference,
     measure_bias,
-    measure_bias_by,
     settle,
 )
 
@@ -53,9 +54,11 @@ def test_the_rates_are_shares_of_what_could_be_counted() -> None:
 
 
 def test_groups_partition_the_judgments() -> None:
-    by_opponent = measure_bias_by(JUDGMENTS, lambda judgment: judgment.entrant_b)
-    assert {name: bias.judgments for name, bias in by_opponent.items()} == {"heron": 3, "crane": 2}
-    assert by_opponent["crane"].flip_rate.value == 1.0
+    judged = JudgingResult("judge", True, {"clarity": JUDGMENTS}, {}, {})
+    rows = bias_rows(JudgingPlan({"clarity": RUBRIC}, {}), judged)
+    by_pair = {row.name: row.bias for row in rows if row.group == "pair"}
+    assert {name: bias.judgments for name, bias in by_pair.items()} == {"heron · otter": 3, "crane · otter": 2}
+    assert by_pair["crane · otter"].flip_rate.value == 1.0
 
 
 def test_nothing_judged_is_nothing_said() -> None:

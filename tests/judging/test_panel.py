@@ -25,7 +25,6 @@ from tiltyard.judging import (
     judge,
     measure_bias,
     settle,
-    settle_one,
     to_battle,
 )
 from tiltyard.judging.judge import combine_judgments, most_votes, panel_name, vote
@@ -97,8 +96,8 @@ def test_the_verdict_given_most_often_in_an_order_counts() -> None:
 
 def test_repeats_of_one_order_are_settled_by_that_order() -> None:
     said = [verdict(said=LABEL.A), verdict(said=LABEL.A), verdict(said=LABEL.B)]
-    assert settle_one(case().matchup, *said).winner == "otter"
-    assert settle_one(case().matchup, said[0], said[2]).inconsistent
+    assert settle(case().matchup, said, both_orders=False).winner == "otter"
+    assert settle(case().matchup, [said[0], said[2]], both_orders=False).inconsistent
 
 
 def test_a_repeat_sends_the_same_bytes_under_a_key_of_its_own(tmp_path: Path) -> None:

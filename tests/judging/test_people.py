@@ -11,10 +11,20 @@ from typing import Any
 
 import pytest
 
-from tests.judging.cases import make_judge, shown
+from tests.judging.cases import case, make_judge, shown, verdict
 from tiltyard.errors import JudgingError
-from tiltyard.judging import JudgeCheck, RecordedJudge, Rubric, VerdictLabel, check_judge, read_labelled_pairs
-from tiltyard.judging.human_agreement import _own_names, majority
+from tiltyard.judging import (
+    JudgeCheck,
+    LabelledPair,
+    RecordedJudge,
+    Rubric,
+    VerdictLabel,
+    check_judge,
+    compare_with_people,
+    read_labelled_pairs,
+    settle,
+)
+from tiltyard.judging.human_agreement import majority
 from tiltyard.llm.provider import Request
 from tiltyard.validity.agreement import Estimate
 
@@ -220,8 +230,15 @@ def test_self_preference_on_one_prompt_says_nothing_about_another(tmp_path: Path
     ],
 )
 def test_a_judge_is_called_by_its_name_or_its_model(judge_model: str, names: set[str]) -> None:
-    assert _own_names(judge_model, None) == names
-    assert _own_names(judge_model, "otter") == {"otter"}
+    entrants = {*names, "otter", "judge/otter"}
+    assert {name for name in entrants if counted_as_own(judge_model, name)} == names
+    assert {name for name in entrants if counted_as_own(judge_model, name, own="otter")} == {"otter"}
+
+
+def counted_as_own(judge_model: str, entrant: str, own: str | None = None) -> bool:
+    pair = LabelledPair(case(a=entrant, b="another"), VerdictLabel.A)
+    judgment = settle(pair.case.matchup, [verdict(), verdict(said=VerdictLabel.B, swapped=True)])
+    return compare_with_people([pair], [judgment], judge_model=judge_model, own=own).prefers_own.n == 1
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,7 +19,7 @@ from tiltyard.bank import Prompt
 from tiltyard.bank.images import Image
 from tiltyard.bank.prompts import EarlierTurn
 from tiltyard.errors import JudgingError
-from tiltyard.judging import TEMPLATE_VERSION, Matchup, Rubric, make_questions, questions
+from tiltyard.judging import TEMPLATE_VERSION, Case, JudgeSettings, Matchup, Rubric, make_questions, questions
 from tiltyard.judging.plan import CaseImages
 from tiltyard.judging.questions import Question
 
@@ -29,17 +30,10 @@ FULL = Rubric("clarity", "7", "Prefer the clearer answer.", needs_gold=True, sho
 
 
 def ask(**changes: Any) -> tuple[Question, Question]:
-    arguments: dict[str, Any] = {
-        "matchup": MATCHUP,
-        "prompt": PROMPT,
-        "response_a": "It is 4.",
-        "response_b": "It is 5.",
-        "rubric": FULL,
-        "judge_model": "judge-1",
-        "max_tokens": 1024,
-        "options": {},
-    }
-    return make_questions(**arguments | changes)
+    shown = Case(MATCHUP, PROMPT, "It is 4.", "It is 5.")
+    case = replace(shown, **{name: changes.pop(name) for name in Case.__match_args__ if name in changes})
+    rubric = changes.pop("rubric", FULL)
+    return make_questions(case, rubric, JudgeSettings(**{"model": "judge-1"} | changes))
 
 
 @pytest.mark.parametrize("form", ["reasoned", "label", "choice", "json", "tool"])
@@ -91,7 +85,7 @@ def test_the_key_is_the_fingerprint_of_the_request() -> None:
 
 
 INGREDIENTS: dict[str, dict[str, Any]] = {
-    "judge model": {"judge_model": "judge-2"},
+    "judge model": {"model": "judge-2"},
     "max tokens": {"max_tokens": 1025},
     "an option": {"options": {"temperature": 0}},
     "reply form": {"reply": "label"},
@@ -199,5 +193,5 @@ def test_a_code_that_a_text_happens_to_hold_is_digested_again(monkeypatch: pytes
             return ("b" if self._content == b"a" * 12 else "a") * 64
 
     monkeypatch.setattr(questions, "hashlib", SimpleNamespace(sha256=Digest))
-    assert questions._code(["What is 2 + 2?"], "It is 4.", "It is 5.") == "a" * 12
-    assert questions._code(["What is 2 + 2?"], "It is 4.", f"It is {'a' * 12}.") == "b" * 12
+    assert questions._code([("PROMPT", "What is 2 + 2?")], "It is 4.", "It is 5.") == "a" * 12
+    assert questions._code([("PROMPT", "What is 2 + 2?")], "It is 4.", f"It is {'a' * 12}.") == "b" * 12

@@ -13,11 +13,11 @@ import pytest
 from tests.judging.cases import RUBRIC, case, make_judge
 from tiltyard.bank import Prompt
 from tiltyard.errors import JudgingError, OptionError
-from tiltyard.judging import JudgingPlan, RecordedJudge, Rubric, VerdictLabel, judge
+from tiltyard.judging import Case, JudgeSettings, JudgingPlan, RecordedJudge, Rubric, VerdictLabel, judge
 from tiltyard.judging.canaries import canary_report, single_canaries
 from tiltyard.judging.panel import PanelJudge
 from tiltyard.judging.plan import scores_of, single_answers
-from tiltyard.judging.questions import make_score_request
+from tiltyard.judging.questions import make_request
 from tiltyard.judging.scoring import ONE, SCALES, Scoring, make_scoring, read_scores_of
 from tiltyard.llm.asking import AskingParts
 from tiltyard.llm.prices import PriceTable
@@ -160,12 +160,14 @@ def test_wrong_criteria_are_refused(criteria: Any, words: str) -> None:
 def test_a_question_shows_the_answer_alone_with_what_the_rubric_shows() -> None:
     prompt = Prompt(prompt_id="p", text="Capital of France?", source="quiz", gold_answer="Paris", system="Be brief.")
     rubric = Rubric("factuality", "1", "Right or wrong.", needs_gold=True)
-    request = make_score_request(prompt, "Lyon", rubric, TEN, judge_model="m", max_tokens=9)
+    answer = Case(case().matchup, prompt, "Lyon", "")
+    settings = JudgeSettings(model="m", max_tokens=9)
+    request = make_request(answer, rubric, settings, TEN)
     for words in ("[SYSTEM PROMPT ", "Be brief.", "[REFERENCE ANSWER ", "Paris", "[ANSWER ", "Lyon"):
         assert words in request.user
     assert "ANSWER A" not in request.user
     assert "a whole number from 1 (worst) to 10 (best)" in request.system
-    other = make_score_request(prompt, "Lyon", rubric, FIVE, judge_model="m", max_tokens=9)
+    other = make_request(answer, rubric, settings, FIVE)
     assert other.fingerprint != request.fingerprint, "another scale is another question"
 
 

@@ -11,9 +11,8 @@ import pytest
 
 from tests.judging.cases import verdict
 from tiltyard.battles import Battle, Outcome, read_battles
-from tiltyard.judging import Matchup, VerdictLabel, settle, settle_one, to_battle
+from tiltyard.judging import Matchup, VerdictLabel, settle, to_battle
 from tiltyard.judging.reading import read_probabilities
-from tiltyard.judging.records import settle_by
 
 MATCHUP = Matchup(prompt_id="p", dimension="d", entrant_a="otter", entrant_b="heron")
 
@@ -67,25 +66,25 @@ def test_a_missing_verdict_fails_the_judgment(count: int) -> None:
     [("A", False, "otter"), ("B", False, "heron"), ("A", True, "heron"), ("B", True, "otter"), ("TIE", False, None)],
 )
 def test_a_single_verdict_settles_where_the_caller_says_so(said: str, swapped: bool, winner: str | None) -> None:
-    judgment = settle_one(MATCHUP, verdict("f", VerdictLabel(said), swapped=swapped))
+    judgment = settle(MATCHUP, [verdict("f", VerdictLabel(said), swapped=swapped)], both_orders=False)
     assert (judgment.winner, judgment.inconsistent, judgment.status) == (winner, False, "ok")
 
 
 @pytest.mark.parametrize("failure", FAILURES)
 def test_a_single_failure_is_a_failed_judgment(failure: VerdictLabel) -> None:
-    assert settle_one(MATCHUP, verdict("f", failure)).status == "failed"
+    assert settle(MATCHUP, [verdict("f", failure)], both_orders=False).status == "failed"
 
 
 def test_one_order_is_enough_only_for_a_judge_that_is_asked_in_one_order() -> None:
     there, back = verdict("f", VerdictLabel.A), verdict("s", VerdictLabel.A, swapped=True)
-    assert settle_by(MATCHUP, [there], both_orders=True).outcome == "failed"
-    assert settle_by(MATCHUP, [there], both_orders=False).outcome == "otter"
-    assert settle_by(MATCHUP, [there, back], both_orders=False).outcome == "inconsistent"
+    assert settle(MATCHUP, [there], both_orders=True).outcome == "failed"
+    assert settle(MATCHUP, [there], both_orders=False).outcome == "otter"
+    assert settle(MATCHUP, [there, back], both_orders=False).outcome == "inconsistent"
 
 
 def test_a_battle_says_whether_the_judge_saw_one_order_only() -> None:
     there, back = verdict("f", VerdictLabel.A), verdict("s", VerdictLabel.B, swapped=True)
-    once, both = to_battle(settle_by(MATCHUP, [there], both_orders=False)), to_battle(settle(MATCHUP, [there, back]))
+    once, both = to_battle(settle(MATCHUP, [there], both_orders=False)), to_battle(settle(MATCHUP, [there, back]))
     assert once is not None
     assert both is not None
     assert once.to_dict()["one_order"] is True
@@ -145,7 +144,7 @@ def test_a_score_that_contradicts_the_outcome_or_lacks_an_order_is_left_out(
 
 
 def test_a_single_verdict_makes_no_soft_score() -> None:
-    battle = to_battle(settle_one(MATCHUP, verdict("f", VerdictLabel.A, score_a=0.75)))
+    battle = to_battle(settle(MATCHUP, [verdict("f", VerdictLabel.A, score_a=0.75)], both_orders=False))
     assert battle is not None
     assert battle.score_a is None
 

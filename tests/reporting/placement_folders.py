@@ -15,7 +15,7 @@ from tiltyard.battles import Battle, Outcome, Source, write_battles
 from tiltyard.boards import EloReport, Leaderboard, rate
 from tiltyard.boards.text import as_table
 from tiltyard.files import write_json, write_lines, write_text
-from tiltyard.judging.records import Judgment, Matchup, settle, settle_one, to_battle
+from tiltyard.judging.records import Judgment, Matchup, settle, to_battle
 from tiltyard.placement.robustness import sensitivity
 from tiltyard.placement.sampling import Panel, PlannedBattle, fingerprint
 from tiltyard.reporting.sections import share_interval
@@ -110,7 +110,7 @@ def _judgment(rng: np.random.Generator, shape: Shape, number: int, lead: float, 
     matchup = Matchup(prompt_id=cell["question_id"], dimension="helpfulness", entrant_a=first, entrant_b=second)
     lean = (lead if first == MODEL else -lead) + 0.9 * rng.standard_normal()
     heard = [spoken(rng, swap, lean, number) for swap in (False, True)]
-    return settle(matchup, heard) if shape.both_orders else settle_one(matchup, heard[0])
+    return settle(matchup, heard if shape.both_orders else heard[:1], both_orders=shape.both_orders)
 
 
 def _texts(rng: np.random.Generator, panel: list[dict[str, str]], shape: Shape) -> list[dict[str, Any]]:

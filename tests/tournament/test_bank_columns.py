@@ -11,7 +11,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.tournament.folder import PROMPTS, lines, make_folder, read_lines, script
 from tiltyard.bank import Prompt, read_prompts
-from tiltyard.judging.plan import Rubric
+from tiltyard.judging import Case, JudgeSettings, Matchup, Rubric
 from tiltyard.judging.questions import make_requests
 from tiltyard.judging.records import prompt_columns
 
@@ -74,7 +74,9 @@ def test_what_a_judge_is_sent_does_not_depend_on_columns_of_the_bank() -> None:
         plain, source="s", subject="t", tags=("u",), language="de", columns={"category": "c", "level": 3}
     )
     rubric = Rubric("factuality", "1", "Judge.", needs_gold=True, shows_expected=True)
-    sent = [make_requests(one, "a", "b", rubric, judge_model="m", max_tokens=9) for one in (plain, full)]
+    matchup = Matchup(prompt_id="p", dimension="factuality", entrant_a="otter", entrant_b="heron")
+    settings = JudgeSettings(model="m", max_tokens=9)
+    sent = [make_requests(Case(matchup, one, "a", "b"), rubric, settings) for one in (plain, full)]
     assert sent[0] == sent[1]
     assert [request.fingerprint for request in sent[0]] == [request.fingerprint for request in sent[1]]
 

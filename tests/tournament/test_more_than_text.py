@@ -22,7 +22,7 @@ from tiltyard.bank.images import Image, ImageFinder
 from tiltyard.bank.prompts import EarlierTurn, read_prompts, read_text_prompts
 from tiltyard.bank.responses import RenderedTranscript, TranscriptMessage, render_transcript
 from tiltyard.errors import BankError
-from tiltyard.judging import Matchup, Rubric, make_questions
+from tiltyard.judging import Case, JudgeSettings, Matchup, Rubric, make_questions
 from tiltyard.judging.plan import CaseImages
 from tiltyard.llm.prices import asked_tokens
 from tiltyard.reporting import run as run_module
@@ -39,9 +39,8 @@ MATCHUP = Matchup(prompt_id="p1", dimension="clarity", entrant_a="otter", entran
 
 
 def ask(prompt: Prompt, images: CaseImages, **changes: Any) -> tuple[Any, Any]:
-    return make_questions(
-        MATCHUP, prompt, "Left.", "Right.", RUBRIC, judge_model="m", max_tokens=9, images=images, **changes
-    )
+    case = Case(MATCHUP, prompt, "Left.", "Right.", images)
+    return make_questions(case, RUBRIC, JudgeSettings(model="m", max_tokens=9, **changes))
 
 
 def image(data: bytes, path: str) -> Image:

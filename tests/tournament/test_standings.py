@@ -9,7 +9,7 @@ import pytest
 from tiltyard.bank import Prompt
 from tiltyard.judging.bias import length_preference, measure_bias
 from tiltyard.judging.plan import Case
-from tiltyard.judging.records import Judgment, Matchup, Verdict, VerdictLabel, settle, settle_one
+from tiltyard.judging.records import Judgment, Matchup, Verdict, VerdictLabel, settle
 from tiltyard.tournament.config import EloSettings
 from tiltyard.tournament.ratings import rate_dimension
 
@@ -129,7 +129,11 @@ def test_length_is_named_where_it_goes_with_winning() -> None:
 def test_a_judge_of_one_order_has_no_flips_and_its_preference_is_in_the_ratings() -> None:
     matchup = Matchup(prompt_id="p", dimension="d", entrant_a="otter", entrant_b="heron")
     rows = [
-        settle_one(msgspec.structs.replace(matchup, prompt_id=f"p{n}"), verdict(VerdictLabel.A, swapped=False))
+        settle(
+            msgspec.structs.replace(matchup, prompt_id=f"p{n}"),
+            [verdict(VerdictLabel.A, swapped=False)],
+            both_orders=False,
+        )
         for n in range(30)
     ]
     (line,) = rate_dimension("d", rows, EloSettings(n_perms=2), "j").habits.lines()

@@ -1,6 +1,6 @@
 """From rubric to request, verdict, judgment and battle; and how a judge compares with people."""
 
-from tiltyard.judging.bias import Bias, BiasRow, bias_rows, length_preference, measure_bias, measure_bias_by
+from tiltyard.judging.bias import Bias, BiasRow, bias_rows, length_preference, measure_bias
 from tiltyard.judging.cache import VerdictCache
 from tiltyard.judging.canaries import (
     CANARIES,
@@ -19,12 +19,12 @@ from tiltyard.judging.human_agreement import (
     read_labelled_pairs,
 )
 from tiltyard.judging.judge import Judge, JudgingOptions, JudgingResult, JudgingStats, Verdicts, judge
-from tiltyard.judging.language_model import JudgeSettings, LanguageModelJudge
+from tiltyard.judging.language_model import LanguageModelJudge
 from tiltyard.judging.panel import PanelJudge, PanelStudy, study_panel
 from tiltyard.judging.plan import Case, JudgingPlan, Rubric, default_rubric
-from tiltyard.judging.questions import TEMPLATE_VERSION, Question, make_questions, system_text
+from tiltyard.judging.questions import TEMPLATE_VERSION, JudgeSettings, Question, make_questions
 from tiltyard.judging.recorded import RecordedJudge
-from tiltyard.judging.records import Judgment, Matchup, Verdict, VerdictLabel, settle, settle_one, to_battle
+from tiltyard.judging.records import Judgment, Matchup, Verdict, VerdictLabel, settle, to_battle
 from tiltyard.llm.asking import AskingParts
 
 __all__ = [
@@ -67,12 +67,9 @@ __all__ = [
     "length_preference",
     "make_questions",
     "measure_bias",
-    "measure_bias_by",
     "read_labelled_pairs",
     "score_canaries",
     "settle",
-    "settle_one",
     "study_panel",
-    "system_text",
     "to_battle",
 ]

@@ -20,7 +20,7 @@ from tiltyard.ratings.intervals import Covariance
 from tiltyard.ratings.quantiles import t_quantile
 from tiltyard.types import Bools, Floats, Ints
 
-HOPELESS = 0.1
+LEAST_CHANCE = 0.1
 """A pair that the rounds to come would tell apart with less than this chance, as things stand, is not asked about."""
 
 LATER_LOOKS = {"top": 2.0, "order": 6.0, "width": 1.0, "budget": 1.0}
@@ -98,7 +98,6 @@ class Design(msgspec.Struct, frozen=True, eq=False):
         return len(self.first)
 
     def per_entrant(self, cases: Bools) -> Floats:
-        """How many of the cases each entrant is in."""
         m = self.n_entrants
         return np.asarray(
             np.bincount(self.first[cases], minlength=m) + np.bincount(self.second[cases], minlength=m), dtype=np.float64
@@ -128,18 +127,17 @@ class Estimates(msgspec.Struct, frozen=True, eq=False):
 class RoundDecision(msgspec.Struct, frozen=True, eq=False):
     """What is known after a look: `above[i, j]` if i is told apart above j, now or at an earlier look.
 
-    `rivals` are the pairs that are still worth asking about, `hopeless` those that even the whole design would hardly
+    `rivals` are the pairs that are still worth asking about, `too_close` those that even the whole design would hardly
     tell apart, `wanted` how much each entrant needs verdicts (0: not at all).
     """
 
     above: Bools
     rivals: Bools
-    hopeless: Bools
+    too_close: Bools
     wanted: Floats
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is left to ask."""
         return not self.wanted.any()
 
 
@@ -174,13 +172,7 @@ def cuts(goal: RoundGoal, estimates: Estimates, above: Bools, error: float, *, c
     For `top` no entrant as good as the best may be ruled out. As many as there are contenders can be so good, and every
     other entrant could falsely be put above each of them: that many one-sided comparisons share the error. Otherwise it
     is shared by the pairs that can be equal at once.
-
-    Parameters:
-        goal: What the rounds go on for.
-        estimates: The fit of all verdicts so far.
-        above: Who is told apart already.
-        error: The error rate of the look.
-        contenders: How many could be best; None: those above whom nobody is told apart.
+    `contenders` is how many could be best; None: those above whom nobody is told apart.
     """
     m = len(estimates.degrees)
     if goal.kind == "top":
@@ -194,53 +186,6 @@ def cuts(goal: RoundGoal, estimates: Estimates, above: Bools, error: float, *, c
     return np.asarray(np.maximum(cut[:, None], cut[None, :]))
 
 
-def decide(
-    goal: RoundGoal,
-    design: Design,
-    judged: Bools,
-    estimates: Estimates,
-    before: RoundDecision | None,
-    *,
-    planned: Floats,
-    prompts: float,
-    level: float,
-    look: int,
-    looks: int,
-) -> RoundDecision:
-    """What is known after a look, and what is still to be asked.
-
-    When all rounds are over, each entrant will be in at most `planned` cases, on `prompts` prompts.
-    """
-    m = design.n_entrants
-    error = look_error(goal, level, look, looks)
-    above = np.zeros((m, m), dtype=bool) if before is None else before.above
-    gap = estimates.strength[:, None] - estimates.strength[None, :]
-    while True:  # each pair that is told apart may leave more error rate for the others
-        cut = cuts(goal, estimates, above, error)
-        apart = np.isfinite(cut) & (gap > np.where(np.isfinite(cut), cut, 0.0) * np.sqrt(estimates.variance))
-        more = apart & ~above & ~above.T & ~np.eye(m, dtype=bool)
-        if not more.any():
-            break
-        above = above | more
-    exhausted = design.per_entrant(~judged) == 0
-    nothing = np.zeros_like(above)
-    if not goal.stops_on_order:
-        width = interval_widths(estimates, 1.0 - (1.0 - level) / looks)
-        wanted = np.where(np.isfinite(width), width, 1e9)
-        if goal.kind == "width" and goal.limit is not None:
-            wanted = np.where(width > goal.limit, width, 0.0)
-        return RoundDecision(above, nothing, nothing, wanted * ~exhausted)
-    undecided = ~(above | above.T | np.eye(m, dtype=bool))
-    if goal.kind == "top":
-        contender: Bools = np.logical_not(above.any(axis=0))
-        undecided &= contender[:, None] & contender[None, :]
-    # A pair may be all that is left at the last look: no pair is given up because others are still open today.
-    last = cuts(goal, estimates, above, look_error(goal, level, looks, looks), contenders=2)
-    hopeless = undecided & (chance_to_separate(design, judged, estimates, last, planned, prompts) < HOPELESS)
-    rivals = undecided & ~hopeless & ~(exhausted[:, None] & exhausted[None, :])
-    return RoundDecision(above, rivals, hopeless, rivals.any(axis=1).astype(np.float64))
-
-
 def interval_widths(estimates: Estimates, level: float) -> Floats:
     """How wide intervals at this level are, in points, from end to end; infinite where there is none."""
     width = np.full(len(estimates.degrees), np.inf)
@@ -248,30 +193,6 @@ def interval_widths(estimates: Estimates, level: float) -> Floats:
     half = t_quantile(level, estimates.degrees[known]) * np.sqrt(estimates.own_variance[known])
     width[known] = 2.0 * POINTS_PER_LOGIT * half
     return width
-
-
-def chance_to_separate(
-    design: Design, judged: Bools, estimates: Estimates, cut: Floats, planned: Floats, prompts: float
-) -> Floats:
-    """The chance that the rounds to come tell each two entrants apart, given the verdicts so far.
-
-    Noise of single verdicts shrinks with their number, what prompts do to an entrant with the number of prompts. The
-    difference at the end is normal around today's.
-    """
-    from scipy.special import ndtr
-
-    with np.errstate(divide="ignore", invalid="ignore"):
-        verdicts = np.nan_to_num(design.per_entrant(judged) / planned, nan=1.0, posinf=1.0)
-        seen = np.nan_to_num(design.prompts_per_entrant(judged) / prompts, nan=1.0, posinf=1.0)
-    noise = np.minimum(estimates.noise, estimates.variance)
-    rest = estimates.variance - noise
-    with np.errstate(invalid="ignore"):
-        final = noise * _mean_of_two(np.minimum(verdicts, 1.0)) + rest * _mean_of_two(np.minimum(seen, 1.0))
-        moves = np.sqrt(np.maximum(estimates.variance - final, 1e-12))
-        gap = np.abs(estimates.strength[:, None] - estimates.strength[None, :])
-        needed = np.where(np.isfinite(cut), cut, 1e6) * np.sqrt(np.maximum(final, 0.0))
-        chance = ndtr((gap - needed) / moves) + ndtr((-gap - needed) / moves)
-    return np.asarray(np.nan_to_num(chance, nan=1.0), dtype=np.float64)
 
 
 def _mean_of_two(share: Floats) -> Floats:
@@ -422,7 +343,6 @@ class AdaptiveRounds:
 
     @property
     def round(self) -> int:
-        """The number of the next round, from 1."""
         return len(self.records) + 1
 
     def next_cases(self) -> Ints:
@@ -481,17 +401,64 @@ class AdaptiveRounds:
         """How many opponents a round adds on each prompt once all prompts were seen."""
         return max(1, round(ADDED_OPPONENTS * (self.design.n_entrants - 1)))
 
-    def _planned(self) -> Floats:
-        """In how many cases each entrant will be at most when all rounds are over."""
-        design, rounds = self.design, self.settings.maximum
-        sweep = math.ceil(design.n_prompts / self._block)
-        later = max(0, rounds - max(sweep, len(self.records) + 1))
+    def _decide(self, estimates: Estimates) -> RoundDecision:
+        """What is known after a look, and what is still to be asked."""
+        settings, design, goal, looks = self.settings, self.design, self.settings.goal, self.settings.maximum
+        above, distinct = self.decision.above, ~np.eye(design.n_entrants, dtype=bool)
+        error = look_error(goal, settings.level, self.round, looks)
+        gap = estimates.strength[:, None] - estimates.strength[None, :]
+        while True:  # each pair that is told apart may leave more error rate for the others
+            cut = cuts(goal, estimates, above, error)
+            apart = np.isfinite(cut) & (gap > np.where(np.isfinite(cut), cut, 0.0) * np.sqrt(estimates.variance))
+            more = apart & ~above & ~above.T & distinct
+            if not more.any():
+                break
+            above = above | more
+        exhausted = design.per_entrant(~self.judged) == 0
+        nothing = np.zeros_like(above)
+        if not goal.stops_on_order:
+            width = interval_widths(estimates, settings.interval_level)
+            wanted = np.where(np.isfinite(width), width, 1e9)
+            if goal.kind == "width" and goal.limit is not None:
+                wanted = np.where(width > goal.limit, width, 0.0)
+            return RoundDecision(above, nothing, nothing, wanted * ~exhausted)
+        undecided = ~(above | above.T) & distinct
+        if goal.kind == "top":
+            contender: Bools = np.logical_not(above.any(axis=0))
+            undecided &= contender[:, None] & contender[None, :]
+        # A pair may be all that is left at the last look: no pair is given up because others are still open today.
+        last = cuts(goal, estimates, above, look_error(goal, settings.level, looks, looks), contenders=2)
+        too_close = undecided & (self._chance_to_separate(estimates, last) < LEAST_CHANCE)
+        rivals = undecided & ~too_close & ~(exhausted[:, None] & exhausted[None, :])
+        return RoundDecision(above, rivals, too_close, rivals.any(axis=1).astype(np.float64))
+
+    def _chance_to_separate(self, estimates: Estimates, cut: Floats) -> Floats:
+        """The chance that the rounds to come tell each two entrants apart, given the verdicts so far.
+
+        Noise of single verdicts shrinks with their number, what prompts do to an entrant with the number of prompts.
+        The difference at the end is normal around today's.
+        """
+        from scipy.special import ndtr
+
+        design, rounds, block = self.design, self.settings.maximum, self._block
+        later = max(0, rounds - max(math.ceil(design.n_prompts / block), self.round))
+        last_prompt = min(design.n_prompts, block * rounds)
+        left = last_prompt - min(design.n_prompts, block * self.round)
         now = design.per_entrant(self.judged)
-        left = min(design.n_prompts, self._block * rounds) - min(
-            design.n_prompts, self._block * (len(self.records) + 1)
-        )
         most = now + self.opponents * left + self._added * later * design.n_prompts
-        return np.minimum(most, design.per_entrant(np.ones(len(design), dtype=bool)))
+        planned = np.minimum(most, design.per_entrant(np.ones(len(design), dtype=bool)))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            verdicts = np.nan_to_num(now / planned, nan=1.0, posinf=1.0)
+            seen = np.nan_to_num(design.prompts_per_entrant(self.judged) / last_prompt, nan=1.0, posinf=1.0)
+        noise = np.minimum(estimates.noise, estimates.variance)
+        rest = estimates.variance - noise
+        with np.errstate(invalid="ignore"):
+            final = noise * _mean_of_two(np.minimum(verdicts, 1.0)) + rest * _mean_of_two(np.minimum(seen, 1.0))
+            moves = np.sqrt(np.maximum(estimates.variance - final, 1e-12))
+            gap = np.abs(estimates.strength[:, None] - estimates.strength[None, :])
+            needed = np.where(np.isfinite(cut), cut, 1e6) * np.sqrt(np.maximum(final, 0.0))
+            chance = ndtr((gap - needed) / moves) + ndtr((-gap - needed) / moves)
+        return np.asarray(np.nan_to_num(chance, nan=1.0), dtype=np.float64)
 
     def take(self, cases: Ints, outcome: Ints, score: Floats | None = None) -> RoundRecord:
         """Take the outcomes of a round (`Outcome` codes, −1 where a case failed; `score` where they are soft)."""
@@ -504,18 +471,7 @@ class AdaptiveRounds:
             self.estimates = estimate(self.design, rows, self.outcome[rows], self.score[rows]) or self.estimates
         widest = None
         if self.estimates is not None:
-            self.decision = decide(
-                self.settings.goal,
-                self.design,
-                self.judged,
-                self.estimates,
-                self.decision,
-                planned=self._planned(),
-                prompts=min(self.design.n_prompts, self._block * self.settings.maximum),
-                level=self.settings.level,
-                look=self.round,
-                looks=self.settings.maximum,
-            )
+            self.decision = self._decide(self.estimates)
             width = float(interval_widths(self.estimates, self.settings.interval_level).max())
             widest = width if math.isfinite(width) else None
         decision = self.decision
@@ -551,7 +507,6 @@ class AdaptiveRounds:
         return goal.kind == "width" and widest is not None and widest <= (goal.limit or 0.0)
 
     def _why_stop(self) -> str | None:
-        """Why no further round is needed or possible; None to go on."""
         goal = self.settings.goal
         if self.settled:
             words = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
@@ -10,8 +10,6 @@ from tiltyard.judging.judge import JudgingResult
 from tiltyard.judging.plan import Case, JudgingPlan
 from tiltyard.judging.records import Judgment, VerdictLabel, in_pairs, repeated
 from tiltyard.validity.agreement import NO_ESTIMATE, Estimate, share
-
-Group = Callable[[Judgment], str]
 
 MOST_INCONSISTENT = 0.35
 """Above this share of contradictions the verdicts depend more on the order of the answers than on the answers. A judge
@@ -65,19 +63,6 @@ def measure_bias(judgments: Iterable[Judgment]) -> Bias:
     for judgment in judgments:
         tally.add(judgment)
     return tally.bias()
-
-
-def measure_bias_by(judgments: Iterable[Judgment], group: Group) -> dict[str, Bias]:
-    """The bias of each group, in the order in which groups appear.
-
-    Parameters:
-        judgments: Settled judgments.
-        group: Names the group of a judgment.
-    """
-    tallies: dict[str, _Tally] = {}
-    for judgment in judgments:
-        tallies.setdefault(group(judgment), _Tally()).add(judgment)
-    return {name: tally.bias() for name, tally in tallies.items()}
 
 
 def bias_rows(plan: JudgingPlan, judged: JudgingResult) -> list[BiasRow]:

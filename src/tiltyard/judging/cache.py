@@ -156,11 +156,6 @@ class VerdictCache:
             sync_to_disk(self.path.parent)
             os.fsync(self._file)
 
-    def close(self) -> None:
-        """Close the file."""
-        if self._file is not None:
-            self._close()
-
     def _open(self, *, create: bool) -> int:
         """The open file; -1 if there is none and none should be created."""
         if self._file is not None:
@@ -175,7 +170,7 @@ class VerdictCache:
             raise JudgingError(f"cannot make the verdict cache {self.path}: its folder was removed.") from None
         except OSError as error:
             raise JudgingError(f"cannot open the verdict cache {self.path}: {error.strerror}.") from None
-        self._close = weakref.finalize(self, os.close, self._file)
+        weakref.finalize(self, os.close, self._file)
         return self._file
 
     def _append(self, file: int, verdict: Verdict) -> None:

@@ -263,7 +263,7 @@ def _answer(judgment: Judgment) -> str:
         orders.setdefault("good" if first == GOOD else "bad", []).append(chosen)
     if not by_judge:
         return "it was not judged"
-    told: dict[str, list[str]] = {}
+    by_sentence: dict[str, list[str]] = {}
     for judge, orders in by_judge.items():
         words = {order: " or ".join(dict.fromkeys(chosen)) for order, chosen in sorted(orders.items())}
         same = len(words) == 2 and len(set(words.values())) == 1
@@ -272,9 +272,11 @@ def _answer(judgment: Judgment) -> str:
             if same
             else "; ".join(f"{chosen} with the {order} one shown first" for order, chosen in words.items())
         )
-        told.setdefault(sentence, []).append(judge)
+        by_sentence.setdefault(sentence, []).append(judge)
     against = next((one for one in judgment.raw if _chosen(judgment, one) != GOOD), None)
     quoted = "" if against is None else " ".join((against.reasoning or against.error or "").split())
-    shown = quoted if len(quoted) <= LONGEST_QUOTE else f"{quoted[:LONGEST_QUOTE].rstrip()}…"
-    sentences = [f"{' and '.join(judges)}: {one}" if len(told) > 1 else one for one, judges in told.items()]
-    return "; ".join(sentences) + (f" (“{shown}”)" if shown else "")
+    quote = quoted if len(quoted) <= LONGEST_QUOTE else f"{quoted[:LONGEST_QUOTE].rstrip()}…"
+    sentences = [
+        f"{' and '.join(judges)}: {words}" if len(by_sentence) > 1 else words for words, judges in by_sentence.items()
+    ]
+    return "; ".join(sentences) + (f" (“{quote}”)" if quote else "")

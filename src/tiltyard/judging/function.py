@@ -29,8 +29,8 @@ from typing import Any
 import msgspec
 
 from tiltyard.errors import JudgingError, OptionError
-from tiltyard.judging.language_model import JudgeSettings, LanguageModelJudge
-from tiltyard.judging.questions import Question
+from tiltyard.judging.language_model import LanguageModelJudge
+from tiltyard.judging.questions import JudgeSettings, Question
 from tiltyard.judging.records import Verdict
 from tiltyard.judging.scoring import ONE
 from tiltyard.llm.asking import AskingParts
@@ -49,12 +49,6 @@ class FunctionJudge(LanguageModelJudge):
 
     The name of the function and its own source text are part of every question's key, so a changed function is asked
     again; a change in what it calls is not seen: give the judge another `options.version` then.
-
-    Parameters:
-        function: What judges.
-        settings: The judge's settings.
-        folder: Its verdict cache.
-        asking: Settings and callbacks of asking.
     """
 
     def __init__(self, function: JudgeFunction, settings: JudgeSettings, *, folder: Path, asking: AskingParts) -> None:
@@ -92,7 +86,6 @@ class FunctionProvider:
 
     @property
     def name(self) -> str:
-        """`python`."""
         return "python"
 
     async def ask(self, request: Request) -> Reply:
@@ -143,31 +136,20 @@ class FunctionProvider:
 
 def _as_text(given: object, question: Question) -> str:
     """What a function returned as the text that a judge would have written."""
-    if isinstance(given, Real | Mapping) and question.scoring is not None:
+    scoring = question.scoring
+    if isinstance(given, Real | Mapping) and scoring is not None:
         given = question.verdict(given)  # type: ignore[arg-type]
-    if isinstance(given, Verdict):
-        return _as_reply(given, question)
     if isinstance(given, str):
-        return _whole_line(given, question)
-    raise TypeError(f"it returned {type(given).__name__}, not a text, a Verdict, or a score where one is asked for")
-
-
-def _as_reply(verdict: Verdict, question: Question) -> str:
-    """A verdict as the text that a judge would have written."""
-    lines = [verdict.reasoning] if verdict.reasoning else []
-    if question.scoring is not None and verdict.scores is not msgspec.UNSET:
-        for name, score in verdict.scores.items():
-            lines.append(f"{'SCORE' if name == ONE else f'SCORE {name}'}: {question.scoring.scale.word(score)}")
-    else:
-        lines.append(f"VERDICT: {verdict.verdict.value}")
+        # nothing but the word or the score stands for the line with it
+        return given if len(given.split()) != 1 else f"{'VERDICT' if scoring is None else 'SCORE'}: {given.strip()}"
+    if not isinstance(given, Verdict):
+        raise TypeError(f"it returned {type(given).__name__}, not a text, a Verdict, or a score where one is asked for")
+    lines = [given.reasoning] if given.reasoning else []
+    if scoring is None or given.scores is msgspec.UNSET:
+        return "\n".join([*lines, f"VERDICT: {given.verdict.value}"])
+    for name, score in given.scores.items():
+        lines.append(f"{'SCORE' if name == ONE else f'SCORE {name}'}: {scoring.scale.word(score)}")
     return "\n".join(lines)
-
-
-def _whole_line(text: str, question: Question) -> str:
-    """A reply that is nothing but the word or the score, as the line that it stands for."""
-    if len(text.split()) != 1:
-        return text
-    return f"{'VERDICT' if question.scoring is None else 'SCORE'}: {text.strip()}"
 
 
 def function_name(function: JudgeFunction) -> str:

@@ -235,7 +235,7 @@ def compare_with_people(
     decided = [row for row in compared if VerdictLabel.TIE not in row[:2]]
     cases = [pair.case for pair in pairs]
     both_right, mean_accuracy, tie_win = _accuracies(pairs, judgments, both_orders=both_orders)
-    names = _own_names(judge_model, own)
+    names = {own} if own is not None else {judge_model, judge_model.partition("/")[2] or judge_model}
     both_decided = [
         (pair, judgment)
         for pair, judgment in zip(pairs, judgments, strict=True)
@@ -258,9 +258,11 @@ def compare_with_people(
         kappa_with_ties=_kappa(compared),
         bias=measure_bias(judgments),
         prefers_longer=length_preference(cases, judgments),
-        people_prefer_longer=length_preference(cases, [_peoples_judgment(pair) for pair in pairs]),
+        people_prefer_longer=length_preference(cases, list(map(_peoples_judgment, pairs, judgments))),
         prefers_own=self_preference(own_cases, [judgment for _, judgment in both_decided], names),
-        people_prefer_own=self_preference(own_cases, [_peoples_judgment(pair) for pair, _ in both_decided], names),
+        people_prefer_own=self_preference(
+            own_cases, [_peoples_judgment(*decision) for decision in both_decided], names
+        ),
     )
 
 
@@ -301,10 +303,6 @@ def _kappa(rows: Sequence[_Compared]) -> Estimate:
     )
 
 
-def _own_names(judge_model: str, own: str | None) -> set[str]:
-    return {own} if own is not None else {judge_model, judge_model.partition("/")[2] or judge_model}
-
-
 def _word(judgment: Judgment) -> VerdictLabel | None:
     """The label of a judgment, A for entrant_a and B for entrant_b; None if it failed."""
     if judgment.status != "ok":
@@ -314,19 +312,10 @@ def _word(judgment: Judgment) -> VerdictLabel | None:
     return VerdictLabel.A if judgment.winner == judgment.entrant_a else VerdictLabel.B
 
 
-def _peoples_judgment(pair: LabelledPair) -> Judgment:
-    matchup = pair.case.matchup
-    winner = {VerdictLabel.A: matchup.entrant_a, VerdictLabel.B: matchup.entrant_b}.get(pair.people or VerdictLabel.TIE)
-    return Judgment(
-        prompt_id=matchup.prompt_id,
-        dimension=matchup.dimension,
-        entrant_a=matchup.entrant_a,
-        entrant_b=matchup.entrant_b,
-        winner=winner,
-        inconsistent=False,
-        status="ok" if pair.people is not None else "failed",
-        raw=(),
-    )
+def _peoples_judgment(pair: LabelledPair, judgment: Judgment) -> Judgment:
+    """What people decided, in place of the judge."""
+    winners = {VerdictLabel.A: judgment.entrant_a, VerdictLabel.B: judgment.entrant_b}
+    return msgspec.structs.replace(judgment, winner=winners.get(pair.people or VerdictLabel.TIE))
 
 
 def _pair(record: dict[str, Any], where: str, number: int) -> LabelledPair:

@@ -23,7 +23,7 @@ from tiltyard.judging.records import (
     Verdict,
     VerdictLabel,
     most_frequent,
-    settle_by,
+    settle,
     settle_scores,
 )
 from tiltyard.llm.asking import Watch
@@ -229,14 +229,12 @@ async def judge(
             return verdicts.judgments(dimension), verdicts.canary_judgments(dimension)
         return settled(plan, verdicts, dimension, both_orders=judge.both_orders)
 
-    def early(dimension: str, verdicts: Verdicts) -> None:
-        assert on_settled is not None
-        if dimension in plan.scoring:
-            return
-        on_settled(dimension, both(verdicts, dimension)[0])
+    def announce(dimension: str, verdicts: Verdicts) -> None:
+        if on_settled is not None and dimension not in plan.scoring:
+            on_settled(dimension, both(verdicts, dimension)[0])
 
-    announce = None if on_settled is None else early
-    options = JudgingOptions(skip_judging, prewarm, retry_failed, watch, on_verdict, give_up_after, announce)
+    early = None if on_settled is None else announce
+    options = JudgingOptions(skip_judging, prewarm, retry_failed, watch, on_verdict, give_up_after, early)
     verdicts = await judge.judge(plan, options)
     judgments = {dimension: both(verdicts, dimension) for dimension in plan.dimensions}
     return JudgingResult(
@@ -271,22 +269,23 @@ def settled_canaries(plan: JudgingPlan, verdicts: Verdicts, dimension: str, judg
 
     def judgment(number: int) -> Judgment:
         places = (2 * number, 2 * number + 1)
-        one, other = (
+        answers = [
             settle_scores(canaries[place].matchup, dimension, verdicts.verdicts(dimension, first + place), names)
             for place in places
-        )
-        readable = one.status == other.status == "ok"
-        means = [sum(given.scores.values()) / len(scoring.names) if readable else 0.0 for given in (one, other)]
-        winner = None if means[0] == means[1] else (one, other)[means[1] > means[0]].entrant
+        ]
+        readable = all(answer.status == "ok" for answer in answers)
+        means = [sum(answer.scores.values()) / len(scoring.names) if readable else 0.0 for answer in answers]
+        winner = None if means[0] == means[1] else answers[means[1] > means[0]].entrant
+        entrant_a, entrant_b = (answer.entrant for answer in answers)
         return Judgment(
-            prompt_id=one.prompt_id,
+            prompt_id=answers[0].prompt_id,
             dimension=dimension,
-            entrant_a=one.entrant,
-            entrant_b=other.entrant,
+            entrant_a=entrant_a,
+            entrant_b=entrant_b,
             winner=winner,
             inconsistent=False,
             status="ok" if readable else "failed",
-            raw=tuple(_as_choice(verdict, winner, one.entrant) for verdict in (*one.raw, *other.raw)),
+            raw=tuple(_as_choice(verdict, winner, entrant_a) for answer in answers for verdict in answer.raw),
         )
 
     return LazySequence(len(canaries) // 2, judgment)
@@ -308,7 +307,7 @@ def settled(
 
     def judgment(of: Sequence[Case], first: int, number: int) -> Judgment:
         given = verdicts.verdicts(dimension, first + number)
-        return settle_by(of[number].matchup, given, both_orders=both_orders)
+        return settle(of[number].matchup, given, both_orders=both_orders)
 
     return (
         LazySequence(len(cases), partial(judgment, cases, 0)),
@@ -340,8 +339,8 @@ class PanelVerdicts:
             name: verdicts.stats for name, verdicts in zip(self.members, heard, strict=True)
         }
         """How it went, by judge and dimension."""
-        self._votes = cache(self._read_votes)
-        self._reliability = cache(self._estimate)
+        self.votes = cache(self._votes)
+        self.reliability = cache(self._reliability)
         self._weighted = cache(self._decide)
 
     def with_stats(self, member_stats: Mapping[str, Mapping[str, JudgingStats]]) -> PanelVerdicts:
@@ -358,7 +357,6 @@ class PanelVerdicts:
         return {name: replace(stats, cases=stats.cases // len(heard)) for name, stats in added.items()}
 
     def verdicts(self, dimension: str, place: int) -> tuple[Verdict, ...]:
-        """All verdicts on a case, judge by judge."""
         return tuple(verdict for heard in self._heard for verdict in heard.verdicts(dimension, place))
 
     def member_judgments(self, dimension: str) -> list[Sequence[Judgment]]:
@@ -379,23 +377,15 @@ class PanelVerdicts:
         own: list[Sequence[Judgment]] = [canaries for _, canaries in self._settled[dimension]]
         return LazySequence(len(own[0]), partial(self._combined, dimension, own, weighted=False))
 
-    def votes(self, dimension: str) -> NDArray[np.int8]:
+    def _votes(self, dimension: str) -> NDArray[np.int8]:
         """Cases × judges: what each judge found, as `tiltyard.ratings.reliability` spells it."""
-        return self._votes(dimension)
-
-    def reliability(self, dimension: str) -> Reliability | None:
-        """How reliable each judge is, by the votes alone; None where too few judges name winners to tell."""
-        return self._reliability(dimension)
-
-    def _read_votes(self, dimension: str) -> NDArray[np.int8]:
         own = self.member_judgments(dimension)
-        votes = np.empty((len(own[0]), len(own)), np.int8)
-        for judge, judgments in enumerate(own):
-            for place, judgment in enumerate(judgments):
-                votes[place, judge] = vote(judgment)
-        return votes
+        return np.array([[vote(judgment) for judgment in case] for case in zip(*own, strict=True)], np.int8).reshape(
+            -1, len(own)
+        )
 
-    def _estimate(self, dimension: str) -> Reliability | None:
+    def _reliability(self, dimension: str) -> Reliability | None:
+        """How reliable each judge is, by the votes alone; None where too few judges name winners to tell."""
         votes = self.votes(dimension)
         naming = np.isin(votes, (A, B)).any(axis=0).sum()
         return estimate_reliability(votes) if naming >= FEWEST_JUDGES else None
@@ -431,11 +421,7 @@ def combine_judgments(members: Sequence[str], judgments: Sequence[Judgment], dec
 
     Without a winner it is a tie if at least as many judges say tie as contradict themselves; else, and if the votes are
     split, it is inconsistent. It failed only if every judge failed.
-
-    Parameters:
-        members: The judges.
-        judgments: What each found, in the same order.
-        decided: The combined result: `A`, `B`, `NEITHER`, or `MISSING` if the votes are split.
+    `decided` is the combined result: `A`, `B`, `NEITHER`, or `MISSING` if the votes are split.
     """
     first = judgments[0]
     read = [judgment for judgment in judgments if judgment.status == "ok"]

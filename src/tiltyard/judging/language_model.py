@@ -5,22 +5,21 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.errors import JudgingError, OptionError
+from tiltyard.errors import JudgingError
 from tiltyard.judging.cache import Digests, ReplyLengths, VerdictCache
 from tiltyard.judging.judge import JudgingOptions, JudgingStats, OnVerdict, Verdicts
 from tiltyard.judging.plan import Case, JudgingPlan, LazySequence
-from tiltyard.judging.questions import Question, make_requests, make_score_request
-from tiltyard.judging.reading import MIN_CHOICE_MASS, ReplyForm, check_form, read_reply
+from tiltyard.judging.questions import JudgeSettings, Question, make_request, make_requests
+from tiltyard.judging.reading import read_reply
 from tiltyard.judging.records import Verdict, VerdictLabel
 from tiltyard.judging.scoring import read_scores_of
 from tiltyard.llm.asking import AskingParts, GroupTotals, Progress, Totals
@@ -70,16 +69,21 @@ class Questions:
 
     def question(self, key: str) -> Question:
         """The question with this fingerprint, as a judge that is a function sees it."""
+        dimension, number = self.locate(key)
+        place, which = divmod(number, self.keys[dimension].per_case)
+        swapped = which % self.orders(dimension)
+        case, scoring = self.cases[dimension][place], self.plan.scoring.get(dimension)
+        answers = (case.response_a,) if scoring else (case.response_a, case.response_b)
+        request, rubric = self.make(dimension, place)[swapped], self.plan.rubrics[dimension]
+        shown = answers[::-1] if swapped else answers
+        return Question(key, case.matchup, bool(swapped), request, rubric, case.prompt, shown, scoring)
+
+    def locate(self, key: str) -> tuple[str, int]:
+        """The dimension of the question with this fingerprint, and its number there."""
         for dimension, keys in self.keys.items():
             number = keys.number_of(key)
             if number is not None:
-                place, which = divmod(number, keys.per_case)
-                swapped = which % self.orders(dimension)
-                case, scoring = self.cases[dimension][place], self.plan.scoring.get(dimension)
-                answers = (case.response_a,) if scoring else (case.response_a, case.response_b)
-                request, rubric = self.make(dimension, place)[swapped], self.plan.rubrics[dimension]
-                shown = answers[::-1] if swapped else answers
-                return Question(key, case.matchup, bool(swapped), request, rubric, case.prompt, shown, scoring)
+                return dimension, number
         raise KeyError(key)
 
     def _make(self, case: Case, dimension: str) -> tuple[Request, ...]:
@@ -87,30 +91,8 @@ class Questions:
             self.with_images = case.prompt.prompt_id
         rubric, scoring = self.plan.rubrics[dimension], self.plan.scoring.get(dimension)
         if scoring is not None:
-            request = make_score_request(
-                case.prompt,
-                case.response_a,
-                rubric,
-                scoring,
-                judge_model=self.settings.model,
-                max_tokens=self.settings.max_tokens,
-                options=self.settings.options,
-                reply=self.settings.reply,
-                images=case.images,
-            )
-            return (request,)
-        return make_requests(
-            case.prompt,
-            case.response_a,
-            case.response_b,
-            rubric,
-            judge_model=self.settings.model,
-            max_tokens=self.settings.max_tokens,
-            options=self.settings.options,
-            reply=self.settings.reply,
-            grades=self.settings.grades,
-            images=case.images,
-        )
+            return (make_request(case, rubric, self.settings, scoring),)
+        return make_requests(case, rubric, self.settings)
 
 
 def with_repeats(keys: list[str], repeats: int) -> list[str]:
@@ -150,7 +132,6 @@ class QuestionKeys(LazySequence[tuple[str, ...]]):
         return len(self._keys)
 
     def key(self, number: int) -> str:
-        """The key of a question."""
         return self._bytes[32 * number : 32 * (number + 1)].hex()
 
     def number_of(self, key: str) -> int | None:
@@ -222,14 +203,10 @@ class OpenQuestions:
         """How many questions of each dimension are open."""
 
     def __getitem__(self, key: str) -> Pending:
-        for dimension, keys in self.questions.keys.items():
-            number = keys.number_of(key)
-            if number is not None:
-                place, which = divmod(number, keys.per_case)
-                repeat, swapped = divmod(which, self.questions.orders(dimension))
-                limit = self._limits.get(key, self._limit)
-                return Pending(dimension, number, place, bool(swapped), limit, repeat + 1)
-        raise KeyError(key)
+        dimension, number = self.questions.locate(key)
+        place, which = divmod(number, self.questions.keys[dimension].per_case)
+        repeat, swapped = divmod(which, self.questions.orders(dimension))
+        return Pending(dimension, number, place, bool(swapped), self._limits.get(key, self._limit), repeat + 1)
 
     def keys(self, dimension: str | None = None) -> Iterator[str]:
         """The keys of open questions, in the plan's order, earlier failures last.
@@ -277,7 +254,6 @@ class OpenQuestions:
             yield Ask(key, request, where.dimension, attempt=len(asked) + 1)
 
     def first_ask(self, key: str) -> Ask:
-        """The first ask of a question."""
         where = self[key]
         return Ask(key, self.questions.make(where.dimension, where.place)[where.swapped], where.dimension)
 
@@ -306,21 +282,20 @@ class VerdictSink:
         self._on_closed = on_closed
 
     def __call__(self, ask: Ask, reply: Reply) -> Ask | None:
-        """Keep one reply."""
         where = self._pending[ask.key]
-        further = self._keep(ask, reply, where)
+        further = None
+        if ask.key not in self._judge.cache(where.dimension):
+            further = self._keep(ask, self._read(ask, reply, where), where)
         if further is None:
             self._pending.close(where)
             if not self._pending.left[where.dimension]:
                 self._on_closed()
         return further
 
-    def _keep(self, ask: Ask, reply: Reply, where: Pending) -> Ask | None:
+    def _keep(self, ask: Ask, verdict: Verdict, where: Pending) -> Ask | None:
         cache, trial = self._judge.cache(where.dimension), self._judge.trial
-        if ask.key in cache:
-            return None
-        verdict = self._read(ask, reply, where)
-        if not any(_same(verdict, attempt) for attempt in cache.attempts(ask.key)):
+        kept = [(one.attempts, one.verdict, one.reasoning, one.error) for one in cache.attempts(ask.key)]
+        if (verdict.attempts, verdict.verdict, verdict.reasoning, verdict.error) not in kept:
             cache.add(verdict)
             if self._on_verdict is not None:
                 self._on_verdict(self._pending.questions.cases[where.dimension][where.place].matchup, verdict)
@@ -372,60 +347,6 @@ class VerdictSink:
             repeat=where.repeat if where.repeat > 1 else msgspec.UNSET,
             scores=msgspec.UNSET if parsed.scores is None else parsed.scores,
         )
-
-
-def _same(verdict: Verdict, attempt: Verdict) -> bool:
-    return (verdict.attempts, verdict.verdict, verdict.reasoning, verdict.error) == (
-        attempt.attempts,
-        attempt.verdict,
-        attempt.reasoning,
-        attempt.error,
-    )
-
-
-Orders = Literal["both", "forward"]
-"""The orders in which a judge sees the two answers; `forward` shows entrant_a's first."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeSettings:
-    """Settings of a judge."""
-
-    model: str
-    """What is sent to the provider."""
-    name: str | None = None
-    """The judge's name in verdicts; – means `provider/model`."""
-    max_tokens: int = 1024
-    """Token limit of the first attempt; doubled after a truncated reply."""
-    max_attempts: int = 3
-    """How many times a question may be asked."""
-    options: Mapping[str, Any] = field(default_factory=dict)
-    """Further parameters for the provider, sent unchanged (`temperature`, `seed`, …)."""
-    reply: ReplyForm = "reasoned"
-    """`reasoned`: a few sentences and a verdict line. `label`: one word, with its probabilities if there are any.
-    `choice`: the letter of an option, for very small judges. `json`: a JSON object, by the provider's JSON schemas.
-    `tool`: the same object, as a tool call."""
-    grades: bool = False
-    """Whether a verdict says by how much an answer is better (`A>>B`, `A>B`, `A=B`, …): a soft score."""
-    images: bool | None = None
-    """Whether the judge takes images; None if its provider is known to (`anthropic`, `openai`, `gemini`)."""
-    orders: Orders = "both"
-    """`both`, or `forward`: entrant_a's answer first only, which hides position bias."""
-    repeats: int = 1
-    """How many times every question is asked, in each order; the verdict that is given most often counts."""
-    min_choice_mass: float = MIN_CHOICE_MASS
-    """Minimum total probability of the allowed words, if the judge gives probabilities; below it a reply is noise and
-    `unparsed`."""
-
-    def __post_init__(self) -> None:
-        if self.orders not in ("both", "forward"):
-            raise OptionError(f"orders of the judge is {self.orders!r}; it is `both` or `forward`.")
-        check_form(self.reply, self.grades, dict(self.options))
-        if not 0 <= self.min_choice_mass <= 1:
-            raise OptionError(f"min_choice_mass of the judge is {self.min_choice_mass}; it is between 0 and 1.")
-        for name in ("max_tokens", "max_attempts", "repeats"):
-            if getattr(self, name) < 1:
-                raise OptionError(f"{name} of the judge is {getattr(self, name)}; it must be at least 1.")
 
 
 class LanguageModelJudge:
@@ -617,11 +538,29 @@ class _CachedVerdicts:
         self.stats: dict[str, JudgingStats] = {}
 
     def count(self, hits: Mapping[str, int], tally: Totals) -> None:
+        """Fill in `stats`, once everything is asked."""
         self._places = {}
-        groups = tally.groups
-        self.stats = {
-            name: self._dimension_stats(name, hits[name], groups.get(name, GroupTotals())) for name in self._keys
-        }
+        for dimension, keys in self._keys.items():
+            cache, totals = self._caches[dimension], tally.groups.get(dimension, GroupTotals())
+            failures: Counter[str] = Counter()
+            missing = 0
+            for number in np.flatnonzero(self._places_of(dimension) < 0):
+                attempts = cache.attempts(keys.key(int(number)))
+                if attempts:
+                    failures[attempts[-1].verdict.value] += 1
+                else:
+                    missing += 1
+            self.stats[dimension] = JudgingStats(
+                cases=len(keys),
+                questions=keys.n_questions,
+                cache_hits=hits[dimension],
+                fresh_calls=totals.replies,
+                usage=totals.usage,
+                failures=dict(failures),
+                missing=missing,
+                cost=totals.cost,
+                replies_without_usage=totals.without_usage,
+            )
 
     def verdicts(self, dimension: str, place: int) -> tuple[Verdict, ...]:
         """The verdicts on a case: the readable ones, or the last failure."""
@@ -648,28 +587,6 @@ class _CachedVerdicts:
         if verdict is None or verdict.position_swap == swapped:
             return verdict
         return msgspec.structs.replace(verdict, position_swap=swapped)
-
-    def _dimension_stats(self, dimension: str, hits: int, totals: GroupTotals) -> JudgingStats:
-        cache, pairs = self._caches[dimension], self._keys[dimension]
-        failures: Counter[str] = Counter()
-        missing = 0
-        for number in np.flatnonzero(self._places_of(dimension) < 0):
-            attempts = cache.attempts(pairs.key(int(number)))
-            if attempts:
-                failures[attempts[-1].verdict.value] += 1
-            else:
-                missing += 1
-        return JudgingStats(
-            cases=len(pairs),
-            questions=pairs.n_questions,
-            cache_hits=hits,
-            fresh_calls=totals.replies,
-            usage=totals.usage,
-            failures=dict(failures),
-            missing=missing,
-            cost=totals.cost,
-            replies_without_usage=totals.without_usage,
-        )
 
 
 _ADVICE = {

@@ -19,29 +19,15 @@ from numpy.typing import NDArray
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.judging.bias import Bias, measure_bias
 from tiltyard.judging.cache import ReplyLengths
-from tiltyard.judging.judge import (
-    Combine,
-    Judge,
-    JudgingOptions,
-    JudgingResult,
-    PanelVerdicts,
-    Verdicts,
-    panel_name,
-)
+from tiltyard.judging.judge import Combine, Judge, JudgingOptions, JudgingResult, PanelVerdicts, Verdicts, panel_name
 from tiltyard.judging.language_model import LanguageModelJudge
 from tiltyard.judging.plan import Case, JudgingPlan
 from tiltyard.judging.reading import ReplyForm
 from tiltyard.llm.asking import AskingParts
 from tiltyard.llm.journal import shared_folder
 from tiltyard.llm.provider import Ask
-from tiltyard.ratings.reliability import (
-    MISSING,
-    NEITHER,
-    A,
-    B,
-    Reliability,
-    plurality,
-)
+from tiltyard.pages.figures import percent
+from tiltyard.ratings.reliability import MISSING, NEITHER, A, B, Reliability, plurality
 from tiltyard.validity.agreement import Estimate, cohen_kappa, mean_of, share
 
 if TYPE_CHECKING:
@@ -279,7 +265,7 @@ class PanelStudy(msgspec.Struct, frozen=True):
         width = max(len(row.judge) for row in self.judges)
         lines = [counts, f"  {'judge'.ljust(width)}   right  weight  as most others  changed with order  failed"]
         for row in self.judges:
-            right, others, flips = map(_percent, (row.accuracy, row.with_others.value, row.bias.flip_rate.value))
+            right, others, flips = map(percent, (row.accuracy, row.with_others.value, row.bias.flip_rate.value))
             lines.append(
                 f"  {row.judge.ljust(width)}  {right:>6}  {_number(row.weight):>6}  {others:>14}  {flips:>18}  "
                 f"{row.failed:>6,}"
@@ -303,10 +289,6 @@ class PanelStudy(msgspec.Struct, frozen=True):
 
 def _number(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}"
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.0f} %"
 
 
 def _range(estimate: Estimate) -> str:

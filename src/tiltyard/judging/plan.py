@@ -113,11 +113,8 @@ class CaseImages(msgspec.Struct, frozen=True):
     """The images of a case, by what they belong to."""
 
     prompt: tuple[Image, ...] = ()
-    """Those of the prompt."""
     answer_a: tuple[Image, ...] = ()
-    """Those of the first answer."""
     answer_b: tuple[Image, ...] = ()
-    """Those of the second answer."""
 
     def __bool__(self) -> bool:
         return bool(self.prompt or self.answer_a or self.answer_b)

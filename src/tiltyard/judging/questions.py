@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 import msgspec
 
 from tiltyard.bank import Prompt
-from tiltyard.bank.images import Image, count_images
-from tiltyard.errors import JudgingError
-from tiltyard.judging.plan import NO_IMAGES, CaseImages, Rubric
-from tiltyard.judging.reading import CHOICES, ReplyForm, closing_text, reminder, reply_schema
+from tiltyard.bank.images import count_images
+from tiltyard.errors import JudgingError, OptionError
+from tiltyard.judging.plan import Case, CaseImages, Rubric
+from tiltyard.judging.reading import (
+    CHOICES,
+    MIN_CHOICE_MASS,
+    ReplyForm,
+    check_form,
+    closing_text,
+    reminder,
+    reply_schema,
+)
 from tiltyard.judging.records import Matchup, Verdict, VerdictLabel
 from tiltyard.judging.scoring import (
     ONE,
@@ -26,9 +35,6 @@ from tiltyard.judging.scoring import (
     score_schema,
 )
 from tiltyard.llm.provider import Request, ShownImage
-
-if TYPE_CHECKING:
-    Writer = Callable[[str, str, str], str]
 
 TEMPLATE_VERSION = "1"
 """Version of the texts that a judge is sent; a changed word is a changed request."""
@@ -71,6 +77,51 @@ C) Neither is better.
 _HINTS = {"REFERENCE ANSWER": "The right answer", "EXPECTED BEHAVIOR": "What a right answer does"}
 
 
+Orders = Literal["both", "forward"]
+"""The orders in which a judge sees the two answers; `forward` shows entrant_a's first."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgeSettings:
+    """Settings of a judge."""
+
+    model: str
+    """What is sent to the provider."""
+    name: str | None = None
+    """The judge's name in verdicts; – means `provider/model`."""
+    max_tokens: int = 1024
+    """Token limit of the first attempt; doubled after a truncated reply."""
+    max_attempts: int = 3
+    """How many times a question may be asked."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Further parameters for the provider, sent unchanged (`temperature`, `seed`, …)."""
+    reply: ReplyForm = "reasoned"
+    """`reasoned`: a few sentences and a verdict line. `label`: one word, with its probabilities if there are any.
+    `choice`: the letter of an option, for very small judges. `json`: a JSON object, by the provider's JSON schemas.
+    `tool`: the same object, as a tool call."""
+    grades: bool = False
+    """Whether a verdict says by how much an answer is better (`A>>B`, `A>B`, `A=B`, …): a soft score."""
+    images: bool | None = None
+    """Whether the judge takes images; None if its provider is known to (`anthropic`, `openai`, `gemini`)."""
+    orders: Orders = "both"
+    """`both`, or `forward`: entrant_a's answer first only, which hides position bias."""
+    repeats: int = 1
+    """How many times every question is asked, in each order; the verdict that is given most often counts."""
+    min_choice_mass: float = MIN_CHOICE_MASS
+    """Minimum total probability of the allowed words, if the judge gives probabilities; below it a reply is noise and
+    `unparsed`."""
+
+    def __post_init__(self) -> None:
+        if self.orders not in ("both", "forward"):
+            raise OptionError(f"orders of the judge is {self.orders!r}; it is `both` or `forward`.")
+        check_form(self.reply, self.grades, dict(self.options))
+        if not 0 <= self.min_choice_mass <= 1:
+            raise OptionError(f"min_choice_mass of the judge is {self.min_choice_mass}; it is between 0 and 1.")
+        for name in ("max_tokens", "max_attempts", "repeats"):
+            if getattr(self, name) < 1:
+                raise OptionError(f"{name} of the judge is {getattr(self, name)}; it must be at least 1.")
+
+
 class Question(msgspec.Struct, frozen=True):
     """One request about one matchup in one order, or about one answer: what a judge decides.
 
@@ -93,11 +144,6 @@ class Question(msgspec.Struct, frozen=True):
     """The answers as shown: A and B, or the one to be scored."""
     scoring: Scoring | None = None
     """How the answer is scored; None where two are compared."""
-
-    @property
-    def rubric_version(self) -> str:
-        """Version of the rubric."""
-        return self.rubric.version
 
     def verdict(self, decided: str | float | Mapping[str, float], reasoning: str = "") -> Verdict:
         """A verdict on this question.
@@ -124,175 +170,77 @@ class Question(msgspec.Struct, frozen=True):
         )
 
 
-def make_questions(
-    matchup: Matchup,
-    prompt: Prompt,
-    response_a: str,
-    response_b: str,
-    rubric: Rubric,
-    *,
-    judge_model: str,
-    max_tokens: int,
-    options: Mapping[str, Any] | None = None,
-    reply: ReplyForm = "reasoned",
-    grades: bool = False,
-    images: CaseImages = NO_IMAGES,
-) -> tuple[Question, Question]:
-    """The two questions about a matchup: answers in order, then swapped.
+def make_questions(case: Case, rubric: Rubric, settings: JudgeSettings) -> tuple[Question, Question]:
+    """The two questions about a case: answers in order, then swapped.
 
     Parameters:
-        matchup: The planned comparison.
-        prompt: What was asked.
-        response_a: The first answer.
-        response_b: The second answer.
+        case: A matchup with everything a judge is shown.
         rubric: What it is judged by.
-        judge_model: The judge's name.
-        max_tokens: How long the reply may be.
-        options: Further parameters for the provider.
-        reply: `reasoned`, `label`, `choice`, `json` or `tool`.
-        grades: Whether the verdict says by how much an answer is better.
-        images: The images of the prompt and of the answers.
+        settings: Who is asked, and how it replies.
     """
-    requests = make_requests(
-        prompt,
-        response_a,
-        response_b,
-        rubric,
-        judge_model=judge_model,
-        max_tokens=max_tokens,
-        options=options,
-        reply=reply,
-        grades=grades,
+    forward, swapped = make_requests(case, rubric, settings)
+    answers = (case.response_a, case.response_b)
+    return (
+        Question(forward.fingerprint, case.matchup, False, forward, rubric, case.prompt, answers),
+        Question(swapped.fingerprint, case.matchup, True, swapped, rubric, case.prompt, answers[::-1]),
+    )
+
+
+def make_requests(case: Case, rubric: Rubric, settings: JudgeSettings) -> tuple[Request, Request]:
+    """What is sent about two answers: in order, then swapped."""
+    images = CaseImages(case.images.prompt, case.images.answer_b, case.images.answer_a)
+    swapped = Case(case.matchup, case.prompt, case.response_b, case.response_a, images)
+    return make_request(case, rubric, settings), make_request(swapped, rubric, settings)
+
+
+def make_request(case: Case, rubric: Rubric, settings: JudgeSettings, scoring: Scoring | None = None) -> Request:
+    """What is sent about two answers as A and B; or, with `scoring`, about one answer, to be scored."""
+    reply, grades = settings.reply, settings.grades
+    context, shared = _context_parts(case.prompt), _shared_parts(case.prompt, rubric)
+    images: tuple[ShownImage, ...] = ()
+    if reply == "choice":
+        user = _multiple_choice(case, context, shared, scoring)
+    else:
+        parts = [*context, *shared]
+        code = _code(parts, case.response_a, case.response_b)
+        if scoring is None:
+            parts += [("ANSWER A", case.response_a), ("ANSWER B", case.response_b)]
+            counted, images = _show_images(case.images, code, ("ANSWER A", "ANSWER B"))
+            last = reminder(reply, grades=grades)
+        else:
+            parts.append(("ANSWER", case.response_a))
+            counted, images = _show_images(case.images, code, ("THE ANSWER", ""))
+            last = score_reminder(reply, scoring)
+        user = "".join(f"{_part(name, text, code)}\n\n" for name, text in parts) + counted + last
+    return Request(
+        model=settings.model,
+        system=system_text(rubric, reply, grades=grades, scoring=scoring),
+        user=user,
+        max_tokens=settings.max_tokens,
+        cache_system=True,
+        choices=CHOICES.get(reply, ()) if scoring is None else score_choices(reply, scoring),
+        options=dict(settings.options),
+        structured=reply_schema(reply, grades=grades) if scoring is None else score_schema(reply, scoring),
         images=images,
     )
-    forward, swapped = (
-        Question(request.fingerprint, matchup, bool(place), request, rubric, prompt, answers)
-        for place, (request, answers) in enumerate(
-            zip(requests, ((response_a, response_b), (response_b, response_a)), strict=True)
-        )
-    )
-    return forward, swapped
-
-
-def make_requests(
-    prompt: Prompt,
-    response_a: str,
-    response_b: str,
-    rubric: Rubric,
-    *,
-    judge_model: str,
-    max_tokens: int,
-    options: Mapping[str, Any] | None = None,
-    reply: ReplyForm = "reasoned",
-    grades: bool = False,
-    images: CaseImages = NO_IMAGES,
-) -> tuple[Request, Request]:
-    """What is sent about two answers: in order, then swapped. See `make_questions` for the parameters."""
-    context, shared = _context_parts(prompt), _shared_parts(prompt, rubric)
-    code = ""
-    if reply == "choice":
-        if images:
-            raise JudgingError(
-                f"prompt {prompt.prompt_id!r} has images, which reply: choice cannot show. Take another."
-            )
-        write = _multiple_choice(context, shared)
-    else:
-        parts = [*context, *shared]
-        code = _code([text for _, text in parts], response_a, response_b)
-        write = _fenced(parts, code, reminder(reply, grades=grades))
-    forward = Request(
-        model=judge_model,
-        system=system_text(rubric, reply, grades=grades),
-        user=write(response_a, response_b, _image_parts(images, code, swapped=False)),
-        max_tokens=max_tokens,
-        cache_system=True,
-        choices=CHOICES[reply],
-        options=dict(options or {}),
-        structured=reply_schema(reply, grades=grades),
-        images=_shown_images(images, code, swapped=False),
-    )
-    user = write(response_b, response_a, _image_parts(images, code, swapped=True))
-    swapped = msgspec.structs.replace(forward, user=user)
-    if images:
-        swapped = msgspec.structs.replace(swapped, images=_shown_images(images, code, swapped=True))
-    return forward, swapped
-
-
-def make_score_request(
-    prompt: Prompt,
-    response: str,
-    rubric: Rubric,
-    scoring: Scoring,
-    *,
-    judge_model: str,
-    max_tokens: int,
-    options: Mapping[str, Any] | None = None,
-    reply: ReplyForm = "reasoned",
-    images: CaseImages = NO_IMAGES,
-) -> Request:
-    """What is sent about one answer, to be scored. See `make_questions` for the parameters."""
-    context, shared = _context_parts(prompt), _shared_parts(prompt, rubric)
-    code = ""
-    if reply == "choice":
-        if images:
-            raise JudgingError(
-                f"prompt {prompt.prompt_id!r} has images, which reply: choice cannot show. Take another."
-            )
-        (_, asked), *known = shared
-        user = "".join(f"{name.capitalize()}: {_indented(text)}\n\n" for name, text in context)
-        user += SCORE_CHOICE_USER.format(
-            prompt=_indented(asked),
-            answer=_indented(response),
-            hints="".join(f"{_HINTS[name]}: {_indented(text)}\n" for name, text in known),
-            options="\n".join(
-                f"{letter}) {word.capitalize()}"
-                for letter, word in zip(score_choices(reply, scoring), scoring.scale.words, strict=True)
-            ),
-        )
-    else:
-        parts = [*context, *shared]
-        code = _code([text for _, text in parts], response, "")
-        above = "".join(f"{_part(name, text, code)}\n\n" for name, text in (*parts, ("ANSWER", response)))
-        more = _image_parts(images, code, swapped=False, names=_ALONE)
-        user = above + more + score_reminder(reply, scoring)
-    return Request(
-        model=judge_model,
-        system=score_system_text(rubric, scoring, reply),
-        user=user,
-        max_tokens=max_tokens,
-        cache_system=True,
-        choices=score_choices(reply, scoring),
-        options=dict(options or {}),
-        structured=score_schema(reply, scoring),
-        images=_shown_images(images, code, swapped=False, names=_ALONE),
-    )
 
 
 @lru_cache(maxsize=64)
-def score_system_text(rubric: Rubric, scoring: Scoring, reply: ReplyForm = "reasoned") -> str:
-    """The part that all questions about single answers of a dimension share."""
+def system_text(
+    rubric: Rubric, reply: ReplyForm = "reasoned", *, grades: bool = False, scoring: Scoring | None = None
+) -> str:
+    """The part that all questions of a dimension share, which a provider may cache: rubric and instructions."""
     words = {"dimension": rubric.dimension, "version": rubric.version, "rubric": rubric.text}
     if reply == "choice":
         return CHOICE_SYSTEM.format(**words)
-    return SCORE_SYSTEM.format(**words, closing=score_closing(reply, scoring))
-
-
-@lru_cache(maxsize=64)
-def system_text(rubric: Rubric, reply: ReplyForm = "reasoned", *, grades: bool = False) -> str:
-    """The part that all questions of a dimension share, which a provider may cache: rubric and instructions.
-
-    Parameters:
-        rubric: What it is judged by.
-        reply: `reasoned`, `label`, `choice`, `json` or `tool`.
-        grades: Whether the verdict says by how much an answer is better.
-    """
-    words = {"dimension": rubric.dimension, "version": rubric.version, "rubric": rubric.text}
-    if reply == "choice":
-        return CHOICE_SYSTEM.format(**words)
+    if scoring is not None:
+        return SCORE_SYSTEM.format(**words, closing=score_closing(reply, scoring))
     return SYSTEM.format(**words, closing=closing_text(reply, grades=grades))
 
 
-def prompt_template(rubric: Rubric, reply: ReplyForm = "reasoned", *, grades: bool = False) -> tuple[str, str]:
+def prompt_template(
+    rubric: Rubric, reply: ReplyForm = "reasoned", *, grades: bool = False, scoring: Scoring | None = None
+) -> tuple[str, str]:
     """What a judge is sent, for people to read: the system text, and the user's text with names for the material.
 
     Earlier turns and images, where a prompt has them, are further parts of the user's text.
@@ -300,21 +248,12 @@ def prompt_template(rubric: Rubric, reply: ReplyForm = "reasoned", *, grades: bo
     prompt = Prompt(
         prompt_id="", text="{prompt}", gold_answer="{reference answer}", expected_behavior="{expected behavior}"
     )
-    asked, _ = make_requests(
-        prompt, "{one answer}", "{the other answer}", rubric, judge_model="", max_tokens=1, reply=reply, grades=grades
-    )
-    code = _code([text for _, text in _shared_parts(prompt, rubric)], "{one answer}", "{the other answer}")
-    return asked.system, asked.user.replace(code, "{code}")
-
-
-def score_template(rubric: Rubric, scoring: Scoring, reply: ReplyForm = "reasoned") -> tuple[str, str]:
-    """The same of a question about one answer."""
-    prompt = Prompt(
-        prompt_id="", text="{prompt}", gold_answer="{reference answer}", expected_behavior="{expected behavior}"
-    )
-    asked = make_score_request(prompt, "{answer}", rubric, scoring, judge_model="", max_tokens=1, reply=reply)
-    code = _code([text for _, text in _shared_parts(prompt, rubric)], "{answer}", "")
-    return asked.system, asked.user.replace(code, "{code}")
+    answers = ("{one answer}", "{the other answer}") if scoring is None else ("{answer}", "")
+    nobody = Matchup(prompt_id="", dimension=rubric.dimension, entrant_a="", entrant_b="")
+    case = Case(nobody, prompt, *answers)
+    settings = JudgeSettings(model="", max_tokens=1, reply=reply, grades=grades)
+    request = make_request(case, rubric, settings, scoring)
+    return request.system, request.user.replace(_code(_shared_parts(prompt, rubric), *answers), "{code}")
 
 
 def _context_parts(prompt: Prompt) -> list[tuple[str, str]]:
@@ -340,64 +279,40 @@ def _shared_parts(prompt: Prompt, rubric: Rubric) -> list[tuple[str, str]]:
     return parts
 
 
-def _fenced(shared: list[tuple[str, str]], code: str, last: str) -> Writer:
-    """Every part between two lines with a code: the format for judges that follow instructions."""
-    above = "".join(f"{_part(name, text, code)}\n\n" for name, text in shared)
-
-    def write(first: str, second: str, more: str) -> str:
-        return f"{above}{_part('ANSWER A', first, code)}\n\n{_part('ANSWER B', second, code)}\n\n{more}{last}"
-
-    return write
-
-
-_BOTH, _ALONE = ("ANSWER A", "ANSWER B"), ("THE ANSWER", "")
-
-
-def _by_owner(
-    images: CaseImages, *, swapped: bool, names: tuple[str, str] = _BOTH
-) -> list[tuple[str, tuple[Image, ...]]]:
-    """The images of the prompt and of the answers as shown, each with the part that they belong to."""
-    first, second = images.answer_a, images.answer_b
-    if swapped:
-        first, second = second, first
-    owned = (("THE PROMPT", images.prompt), (names[0], first), (names[1], second))
-    return [(owner, own) for owner, own in owned if own]
+def _show_images(images: CaseImages, code: str, answers: tuple[str, str]) -> tuple[str, tuple[ShownImage, ...]]:
+    """Parts that say how many images belong to the prompt and to the answers; and every image, between two lines."""
+    parts, sent = "", []
+    owned = zip(("THE PROMPT", *answers), (images.prompt, images.answer_a, images.answer_b), strict=True)
+    for owner, of_owner in owned:
+        if of_owner:
+            parts += (
+                f"{_part(f'IMAGES OF {owner}', f'{count_images(len(of_owner))}, shown before this text.', code)}\n\n"
+            )
+        for number, image in enumerate(of_owner, start=1):
+            name = f"IMAGE {number} OF {owner}"
+            sent.append(ShownImage(image=image, before=f"[{name} {code}]", after=f"[END {name} {code}]"))
+    return parts, tuple(sent)
 
 
-def _image_parts(images: CaseImages, code: str, *, swapped: bool, names: tuple[str, str] = _BOTH) -> str:
-    """Parts that say how many images belong to the prompt and to the answers; empty without images."""
-    owned = _by_owner(images, swapped=swapped, names=names) if images else ()
-    return "".join(
-        f"{_part(f'IMAGES OF {owner}', f'{count_images(len(own))}, shown before this text.', code)}\n\n"
-        for owner, own in owned
-    )
-
-
-def _shown_images(
-    images: CaseImages, code: str, *, swapped: bool, names: tuple[str, str] = _BOTH
-) -> tuple[ShownImage, ...]:
-    """Every image between two lines with the message's code, like any other part."""
-    if not images:
-        return ()
-    return tuple(
-        ShownImage(image=image, before=f"[{name} {code}]", after=f"[END {name} {code}]")
-        for owner, own in _by_owner(images, swapped=swapped, names=names)
-        for image, name in ((image, f"IMAGE {number} OF {owner}") for number, image in enumerate(own, start=1))
-    )
-
-
-def _multiple_choice(context: list[tuple[str, str]], shared: list[tuple[str, str]]) -> Writer:
-    """The answers as options, followed by the reference answer or expected behavior, close to the decision."""
+def _multiple_choice(
+    case: Case, context: list[tuple[str, str]], shared: list[tuple[str, str]], scoring: Scoring | None
+) -> str:
+    """The answers, or the steps of the scale, as options; a reference answer or expected behavior is close to them."""
+    if case.images:
+        name = case.prompt.prompt_id
+        raise JudgingError(f"prompt {name!r} has images, which reply: choice cannot show. Take another.")
     (_, prompt), *known = shared
     before = "".join(f"{name.capitalize()}: {_indented(text)}\n\n" for name, text in context)
-    hints = "".join(f"{_HINTS[name]}: {_indented(text)}\n" for name, text in known)
-
-    def write(first: str, second: str, _more: str) -> str:
-        return before + CHOICE_USER.format(
-            prompt=_indented(prompt), first=_indented(first), second=_indented(second), hints=hints
-        )
-
-    return write
+    words = {
+        "prompt": _indented(prompt),
+        "hints": "".join(f"{_HINTS[name]}: {_indented(text)}\n" for name, text in known),
+    }
+    first, second = _indented(case.response_a), _indented(case.response_b)
+    if scoring is None:
+        return before + CHOICE_USER.format(**words, first=first, second=second)
+    letters = zip(score_choices("choice", scoring), scoring.scale.words, strict=True)
+    options = "\n".join(f"{letter}) {word.capitalize()}" for letter, word in letters)
+    return before + SCORE_CHOICE_USER.format(**words, answer=first, options=options)
 
 
 def _indented(text: str) -> str:
@@ -409,9 +324,9 @@ def _part(name: str, text: str, code: str) -> str:
     return f"[{name} {code}]\n{text}\n[END {name} {code}]"
 
 
-def _code(shared: list[str], response_a: str, response_b: str) -> str:
+def _code(shared: list[tuple[str, str]], response_a: str, response_b: str) -> str:
     """A code that no text of the message can contain: a digest of all of them, the same for both orders."""
-    texts = "\0".join([*shared, *sorted((response_a, response_b))])
+    texts = "\0".join([*(text for _, text in shared), *sorted((response_a, response_b))])
     digest = hashlib.sha256(texts.encode()).hexdigest()[:12]
     while digest in texts:
         digest = hashlib.sha256(digest.encode()).hexdigest()[:12]

@@ -22,11 +22,8 @@ JSON object with a short comparison and the verdict, by the provider's JSON sche
 arguments of a tool that the judge has to call."""
 
 CHOICES: dict[ReplyForm, tuple[str, ...]] = {
-    "reasoned": (),
     "label": ("A", "B", "TIE"),
     "choice": ("A", "B", "C"),
-    "json": (),
-    "tool": (),
 }
 """The words that a form of reply allows, where their probabilities are asked for; C stands for a tie."""
 
@@ -55,7 +52,7 @@ _RESERVED = ("response_format", "tools", "tool_choice", "toolConfig", "responseM
 """Parameters of providers that a structured form sets itself."""
 
 _VERDICT = "verdict"
-_REASONING = "reasoning"
+REASONING = "reasoning"
 
 _FIELDS = """\
 "reasoning": a comparison of the answers in a few sentences;
@@ -85,8 +82,6 @@ _TOOL_CLOSING = f"""\
 How to reply
 Reply by calling the tool `verdict` once. It takes two fields, in this order:
 {_FIELDS}"""
-
-_TOOL_DESCRIPTION = "Records the comparison of the two answers and the verdict on them."
 
 
 def check_form(reply: ReplyForm, grades: bool, options: dict[str, Any]) -> None:
@@ -139,15 +134,17 @@ def reply_schema(reply: ReplyForm, *, grades: bool = False) -> ReplySchema | Non
     if reply not in STRUCTURED_FORMS:
         return None
     fields = {
-        _REASONING: {"type": "string", "description": "A comparison of the answers in a few sentences."},
+        REASONING: {"type": "string", "description": "A comparison of the answers in a few sentences."},
         _VERDICT: {"type": "string", "enum": list(GRADES) if grades else list(WORDS)},
     }
-    return ReplySchema(
-        name=_VERDICT,
-        schema={"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False},
-        description=_TOOL_DESCRIPTION if reply == "tool" else "",
-        as_tool=reply == "tool",
-    )
+    return object_schema(reply, _VERDICT, fields, "Records the comparison of the two answers and the verdict on them.")
+
+
+def object_schema(reply: ReplyForm, name: str, fields: dict[str, Any], description: str) -> ReplySchema:
+    """A reply that is one JSON object with all of these fields and no others."""
+    as_tool = reply == "tool"
+    schema = {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+    return ReplySchema(name=name, schema=schema, description=description if as_tool else "", as_tool=as_tool)
 
 
 _EMPHASIS = r"[*_`#~\s]*"
@@ -304,16 +301,15 @@ def _read_structured(reply: Reply, wanted: ReplySchema, *, grades: bool) -> Pars
     JSON has no end, is truncated.
     """
     try:
-        reply_object = one_object(structured_text(reply, wanted))
-        word = _verdict_word(reply_object, tuple(GRADES) if grades else WORDS, wanted)
+        values = one_object(structured_text(reply, wanted))
+        check_fields(values, wanted, (_VERDICT,))
+        reasoning = reasoning_in(values)
+        word = _verdict_word(values[_VERDICT], tuple(GRADES) if grades else WORDS)
     except NoVerdict as failure:
         if reply.stop is Stop.LENGTH:
             return ParsedReply(VerdictLabel.TRUNCATED, why="cut off at max_tokens")
         label = VerdictLabel.TRUNCATED if failure.breaks_off else VerdictLabel.UNPARSED
         return ParsedReply(label, why=str(failure))
-    reasoning = (
-        reply_object.get("reasoning", "").encode("utf-8", "replace").decode()
-    )  # JSON can escape half a surrogate pair
     if not grades:
         return ParsedReply(VerdictLabel(word), reasoning=reasoning)
     return _graded(word, reasoning)
@@ -374,15 +370,25 @@ def _is_unclosed(text: str) -> bool:
     return in_text or depth > 0
 
 
-def _verdict_word(values: dict[str, Any], words: Sequence[str], wanted: ReplySchema) -> str:
+def check_fields(values: Mapping[str, Any], wanted: ReplySchema, needed: Sequence[str]) -> None:
+    """Refuse an object with a field that was not asked for, or without one of those that are needed."""
     strange = [name for name in values if name not in wanted.schema["properties"]]
     if strange:
         raise NoVerdict(f"the JSON has the field {shown(strange[0])}, which was not asked for")
-    if "verdict" not in values:
-        raise NoVerdict("the JSON has no verdict")
-    if not isinstance(values.get("reasoning", ""), str):
+    missing = [name for name in needed if name not in values]
+    if missing:
+        raise NoVerdict(f"the JSON has no {missing[0]}")
+
+
+def reasoning_in(values: Mapping[str, Any]) -> str:
+    """What the judge wrote beside its verdict or scores; empty if it left that out."""
+    text = values.get(REASONING, "")
+    if not isinstance(text, str):
         raise NoVerdict("the reasoning in the JSON is not a text")
-    verdict = values["verdict"]
+    return text.encode("utf-8", "replace").decode()  # JSON can escape half a surrogate pair
+
+
+def _verdict_word(verdict: object, words: Sequence[str]) -> str:
     word = "".join(verdict.split()).upper() if isinstance(verdict, str) and verdict.isascii() else None
     if word is None or word not in words:
         raise NoVerdict(f"the verdict in the JSON is {shown(verdict)}, not one of {', '.join(words)}")

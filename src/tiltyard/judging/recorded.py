@@ -132,18 +132,16 @@ class _RecordedVerdicts:
 
     def __init__(self, verdicts: dict[str, list[tuple[Verdict, ...]]]) -> None:
         self._verdicts = verdicts
-        self.stats = {dimension: _stats(given) for dimension, given in verdicts.items()}
+        self.stats: dict[str, JudgingStats] = {}
+        for dimension, by_case in verdicts.items():
+            labels = Counter(verdict.verdict for case in by_case for verdict in case)
+            total = sum(labels.values())
+            failures = {word.value: count for word, count in labels.items() if not word.readable}
+            hits = total - sum(failures.values())
+            self.stats[dimension] = JudgingStats(len(by_case), total, cache_hits=hits, failures=failures)
 
     def verdicts(self, dimension: str, place: int) -> tuple[Verdict, ...]:
         return self._verdicts[dimension][place]
-
-
-def _stats(by_case: list[tuple[Verdict, ...]]) -> JudgingStats:
-    labels = Counter(verdict.verdict for verdicts in by_case for verdict in verdicts)
-    total = sum(labels.values())
-    failures = {word.value: count for word, count in labels.items() if not word.readable}
-    hits = total - sum(failures.values())
-    return JudgingStats(cases=len(by_case), questions=total, cache_hits=hits, failures=failures)
 
 
 def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -170,9 +170,7 @@ class JudgedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The scores of one answer: the mean over repeats, then over the judges of a panel."""
 
     prompt_id: str
-    """The prompt."""
     dimension: str
-    """What is judged; each dimension has one rubric."""
     entrant: str
     """Whose answer it is."""
     status: str
@@ -185,14 +183,14 @@ class JudgedAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 def settle_scores(matchup: Matchup, dimension: str, verdicts: Sequence[Verdict], judges: Sequence[str]) -> JudgedAnswer:
     """The scores of an answer; it failed unless every judge scored it, because judges differ in how strict they are."""
-    heard: dict[str, list[dict[str, float]]] = {name: [] for name in judges}
-    for one in verdicts:
-        if one.scores is not msgspec.UNSET and one.verdict is VerdictLabel.SCORED:
-            heard.setdefault(one.judge_model, []).append(one.scores)
+    by_judge: dict[str, list[dict[str, float]]] = {name: [] for name in judges}
+    for verdict in verdicts:
+        if verdict.scores is not msgspec.UNSET and verdict.verdict is VerdictLabel.SCORED:
+            by_judge.setdefault(verdict.judge_model, []).append(verdict.scores)
     scores: dict[str, float] = {}
-    if heard and all(heard.values()):
-        for name in next(iter(heard.values()))[0]:
-            scores[name] = fmean(fmean(one[name] for one in given) for given in heard.values())
+    if by_judge and all(by_judge.values()):
+        for name in next(iter(by_judge.values()))[0]:
+            scores[name] = fmean(fmean(repeat[name] for repeat in repeats) for repeats in by_judge.values())
     return JudgedAnswer(
         prompt_id=matchup.prompt_id,
         dimension=dimension,
@@ -224,7 +222,7 @@ def repeated(raw: Iterable[Verdict]) -> Iterator[bool]:
         yield from (first is second for first, second in combinations(labels, 2))
 
 
-def settle(matchup: Matchup, verdicts: Sequence[Verdict]) -> Judgment:
+def settle(matchup: Matchup, verdicts: Sequence[Verdict], *, both_orders: bool = True) -> Judgment:
     """Both orders agree: winner, or tie. Two readable verdicts that differ: inconsistent. One missing: failed.
 
     If questions were repeated, the verdict of an order is the one that was given most often; without such a one the
@@ -233,18 +231,32 @@ def settle(matchup: Matchup, verdicts: Sequence[Verdict]) -> Judgment:
     Parameters:
         matchup: The planned comparison.
         verdicts: The verdicts, forward first.
+        both_orders: Whether a verdict in each order is needed; if not, verdicts of one order decide alone, and position
+            bias stays in them.
     """
     orders: tuple[list[VerdictLabel], list[VerdictLabel]] = ([], [])
-    for one in verdicts:
-        if one.verdict.readable:
-            orders[one.position_swap].append(one.for_entrants)
-    readable = bool(orders[0] and orders[1])
-    label = most_frequent(orders[0])
-    agreed = readable and label is not None and label is most_frequent(orders[1])
+    for verdict in verdicts:
+        if verdict.verdict.readable:
+            orders[verdict.position_swap].append(verdict.for_entrants)
+    needed = orders
+    if not both_orders and len({verdict.position_swap for verdict in verdicts}) == 1:
+        needed = (orders[verdicts[0].position_swap],) * 2
+    readable = all(needed)
+    label, swapped = map(most_frequent, needed)
+    agreed = readable and label is not None and label is swapped
     winner = None
     if agreed and label is not VerdictLabel.TIE:
         winner = matchup.entrant_a if label is VerdictLabel.A else matchup.entrant_b
-    return _judgment(matchup, winner, verdicts, readable=readable, inconsistent=readable and not agreed)
+    return Judgment(
+        prompt_id=matchup.prompt_id,
+        dimension=matchup.dimension,
+        entrant_a=matchup.entrant_a,
+        entrant_b=matchup.entrant_b,
+        winner=winner,
+        inconsistent=readable and not agreed,
+        status="ok" if readable else "failed",
+        raw=tuple(verdicts),
+    )
 
 
 def most_frequent(words: Sequence[Word]) -> Word | None:
@@ -253,43 +265,6 @@ def most_frequent(words: Sequence[Word]) -> Word | None:
         return words[0]
     (first, most), (_, next_most) = [*Counter(words).most_common(2), (None, 0), (None, 0)][:2]
     return first if most > next_most else None
-
-
-def settle_one(matchup: Matchup, verdict: Verdict, *repeats: Verdict) -> Judgment:
-    """The judgment of a single verdict, for judges that saw one order only; position bias stays in it.
-
-    Parameters:
-        matchup: The planned comparison.
-        verdict: One verdict.
-        repeats: Further verdicts on the same question; the one that was given most often counts.
-    """
-    verdicts = (verdict, *repeats)
-    labels = [word for one in verdicts if (word := one.for_entrants).readable]
-    most = most_frequent(labels)
-    winner = {VerdictLabel.A: matchup.entrant_a, VerdictLabel.B: matchup.entrant_b}.get(most or VerdictLabel.TIE)
-    return _judgment(matchup, winner, verdicts, readable=bool(labels), inconsistent=bool(labels) and most is None)
-
-
-def settle_by(matchup: Matchup, verdicts: Sequence[Verdict], *, both_orders: bool) -> Judgment:
-    """The judgment of one judge's verdicts: by both orders, or, if it saw one only, by that one."""
-    if both_orders or len({verdict.position_swap for verdict in verdicts}) != 1:
-        return settle(matchup, verdicts)
-    return settle_one(matchup, *verdicts)
-
-
-def _judgment(
-    matchup: Matchup, winner: str | None, verdicts: Sequence[Verdict], *, readable: bool, inconsistent: bool
-) -> Judgment:
-    return Judgment(
-        prompt_id=matchup.prompt_id,
-        dimension=matchup.dimension,
-        entrant_a=matchup.entrant_a,
-        entrant_b=matchup.entrant_b,
-        winner=winner,
-        inconsistent=inconsistent,
-        status="ok" if readable else "failed",
-        raw=tuple(verdicts),
-    )
 
 
 def to_battle(judgment: Judgment) -> Battle | None:

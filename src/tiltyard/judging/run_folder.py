@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import platform
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import reduce
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,14 +16,15 @@ import msgspec
 
 from tiltyard.errors import OptionError, Refused, RunFolderError
 from tiltyard.judging.function import FunctionJudge, JudgeFunction, import_function
-from tiltyard.judging.judge import Judge, JudgingResult, JudgingStats, PanelVerdicts
-from tiltyard.judging.language_model import JudgeSettings, LanguageModelJudge
+from tiltyard.judging.judge import Judge, JudgingResult, JudgingStats, PanelVerdicts, add_stats
+from tiltyard.judging.language_model import LanguageModelJudge
 from tiltyard.judging.panel import panel_members
+from tiltyard.judging.questions import JudgeSettings
 from tiltyard.judging.recorded import RecordedJudge
-from tiltyard.judging.records import Judgment, Matchup, Verdict, settle_by
+from tiltyard.judging.records import Judgment, Matchup, Verdict, settle
 from tiltyard.llm.asking import AskingParts
 from tiltyard.llm.keys import load_env
-from tiltyard.llm.prices import PriceTable
+from tiltyard.llm.prices import PriceTable, add_costs
 from tiltyard.llm.provider import PYTHON, Reply, Request, Usage, parse_model_name
 from tiltyard.llm.providers import make_provider
 
@@ -138,7 +139,6 @@ class Remade(msgspec.Struct, frozen=True, kw_only=True):
     """A folder that was made again from its verdicts."""
 
     verdicts: int
-    """How many there are."""
     rules: str
     """How they were rated, in words."""
     not_made: Sequence[str] = ()
@@ -150,7 +150,7 @@ def resettled(one: AnyJudgment, *, both_orders: bool) -> AnyJudgment:
     matchup = Matchup(
         prompt_id=one.prompt_id, dimension=one.dimension, entrant_a=one.entrant_a, entrant_b=one.entrant_b
     )
-    settled = settle_by(matchup, one.raw, both_orders=both_orders)
+    settled = settle(matchup, one.raw, both_orders=both_orders)
     return msgspec.structs.replace(one, winner=settled.winner, inconsistent=settled.inconsistent, status=settled.status)
 
 
@@ -162,27 +162,15 @@ def usage_report(judged: JudgingResult, prices: PriceTable) -> dict[str, Any]:
     asked for them: after a crash or a second run, the first figures are smaller. `failed` counts, by name, the queries
     that ended without a verdict.
     """
-    rows = {dimension: _usage_row(stats) for dimension, stats in judged.stats.items()}
-    total: dict[str, Any] = {}
-    for row in rows.values():
-        for name, value in row.items():
-            old = total.get(name, 0)
-            total[name] = None if old is None or value is None else old + value
-    failed: Counter[str] = Counter()
-    for dimension, stats in judged.stats.items():
-        rows[dimension]["failed"] = dict(stats.failures)
-        rows[dimension]["verdicts"] = _kept(_verdicts(judged, dimension), prices)
-        failed.update(stats.failures)
-    report = {"judge_model": judged.judge_model, "dimensions": rows, "total": {**total, "failed": dict(failed)}}
+    rows = {name: _usage_row(stats, _verdicts(judged, name), prices) for name, stats in judged.stats.items()}
+    added = reduce(add_stats, judged.stats.values(), JudgingStats(0, 0))
+    total = {**_counts(added), "failed": dict(added.failures)}
+    report = {"judge_model": judged.judge_model, "dimensions": rows, "total": total}
     if judged.panel is not None:
         report["judges"] = {
             judge: {
-                dimension: {
-                    **_usage_row(one),
-                    "failed": dict(one.failures),
-                    "verdicts": _kept(_of_member(judged, judged.panel, dimension, place), prices),
-                }
-                for dimension, one in stats.items()
+                name: _usage_row(one, _of_member(judged, judged.panel, name, place), prices)
+                for name, one in stats.items()
             }
             for place, (judge, stats) in enumerate(judged.panel.member_stats.items())
         }
@@ -208,7 +196,11 @@ def _of_member(judged: JudgingResult, panel: PanelVerdicts, dimension: str, plac
         yield from (verdict for verdict in judgment.raw if verdict.judge_model == panel.members[place])
 
 
-def _usage_row(stats: JudgingStats) -> dict[str, Any]:
+def _usage_row(stats: JudgingStats, verdicts: Iterable[Verdict], prices: PriceTable) -> dict[str, Any]:
+    return {**_counts(stats), "failed": dict(stats.failures), "verdicts": _kept(verdicts, prices)}
+
+
+def _counts(stats: JudgingStats) -> dict[str, Any]:
     return {
         "queries": stats.questions,
         "cache_hits": stats.cache_hits,
@@ -220,20 +212,18 @@ def _usage_row(stats: JudgingStats) -> dict[str, Any]:
 
 
 def _kept(verdicts: Iterable[Verdict], prices: PriceTable) -> dict[str, Any]:
-    usage, cost, count, without_usage = Usage(), 0.0, 0, 0
-    known = True
+    usage, count, without_usage = Usage(), 0, 0
+    cost: float | None = 0.0
     for verdict in verdicts:
         stated = verdict.usage
         count += 1
         without_usage += stated is None
         usage += stated or Usage()
-        price = prices.cost(verdict.judge_model, stated or Usage(), verdict.batched)
-        known = known and price is not None
-        cost += price or 0.0
+        cost = add_costs(cost, prices.cost(verdict.judge_model, stated or Usage(), verdict.batched))
     return {
         "count": count,
         **msgspec.structs.asdict(usage),
-        "cost_usd": cost if known else None,
+        "cost_usd": cost,
         "replies_without_usage": without_usage,
     }
 
@@ -259,7 +249,11 @@ def judge_by_name(
         raise OptionError(f"{settings.model}: only tournaments are judged by a panel. Name one judge.")
     name = parse_model_name(settings.model)
     if name.provider == "recorded":
-        return RecordedJudge(_find(name.model, look_in))
+        places = list(dict.fromkeys(folder / name.model for folder in look_in))
+        for place in places:
+            if place.exists():
+                return RecordedJudge(place)
+        raise OptionError(f"recorded/{name.model}: there is no {' and no '.join(map(str, places))}. Check the path.")
     if name.provider == PYTHON:
         if functions is False:
             raise OptionError(
@@ -291,16 +285,7 @@ class SilentProvider:
         self.name = name
 
     async def ask(self, request: Request) -> Reply:
-        """Always refused."""
         raise Refused(f"{self.name}/{request.model} is not asked anything in this run.")
 
     async def aclose(self) -> None:
         """Does nothing: there is no connection to close."""
-
-
-def _find(given: str, look_in: Sequence[Path]) -> Path:
-    places = list(dict.fromkeys(folder / given for folder in look_in))
-    for place in places:
-        if place.exists():
-            return place
-    raise OptionError(f"recorded/{given}: there is no {' and no '.join(map(str, places))}. Check the path.")

@@ -13,12 +13,16 @@ import msgspec
 from tiltyard.errors import OptionError
 from tiltyard.judging.reading import (
     MIN_CHOICE_MASS,
+    REASONING,
     STRUCTURED_FORMS,
     NoVerdict,
     ParsedReply,
     ReplyForm,
+    check_fields,
+    object_schema,
     one_object,
     one_word,
+    reasoning_in,
     shown,
     structured_text,
 )
@@ -30,7 +34,6 @@ ScaleName = Literal["1-10", "1-5", "0-1", "pass-fail"]
 ONE = "score"
 """What the score is called where there are no criteria."""
 
-_REASONING = "reasoning"
 _LETTERS = "ABCDEFGHIJ"
 _CRITERION = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,39}")
 
@@ -49,7 +52,8 @@ class ScoreScale(msgspec.Struct, frozen=True):
         """The score that a word stands for; None if it is not on the scale. `8/10` counts on a scale up to 10."""
         match = _VALUE.fullmatch(word.strip())
         if match is None:
-            return self.words.index(word.strip().upper()) * 1.0 if self._is_word(word) else None
+            named = self.name == "pass-fail" and word.strip().upper() in self.words
+            return float(self.words.index(word.strip().upper())) if named else None
         if self.name == "pass-fail" or (match["of"] and float(match["of"]) != self.high):
             return None
         number = float(match["number"])
@@ -60,9 +64,6 @@ class ScoreScale(msgspec.Struct, frozen=True):
         """How a judge writes a score; a number that is not on the scale stays one."""
         place = value - self.low
         return self.words[int(place)] if place in range(len(self.words)) else f"{value:.12g}"
-
-    def _is_word(self, word: str) -> bool:
-        return self.name == "pass-fail" and word.strip().upper() in self.words
 
 
 _VALUE = re.compile(r"(?P<number>\d{1,6}(?:\.\d{1,12})?)(?:\s*/\s*(?P<of>\d{1,6}))?", re.ASCII)
@@ -97,7 +98,6 @@ class Scoring(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What a reply has to score."""
         return self.criteria or (ONE,)
 
     def metrics(self, dimension: str) -> tuple[str, ...]:
@@ -130,7 +130,7 @@ def make_scoring(scale: str, criteria: Mapping[str, float] | Sequence[str]) -> S
     """The scoring that a config describes; weights must be positive and sum to 1."""
     names = tuple(criteria)
     for name in names:
-        if not _CRITERION.fullmatch(name) or name.lower() in (_REASONING, ONE):
+        if not _CRITERION.fullmatch(name) or name.lower() in (REASONING, ONE):
             raise OptionError(f"{name!r} cannot be a criterion: use letters, digits, - and _, such as accuracy.")
     twice = sorted({name for name in names if [one.lower() for one in names].count(name.lower()) > 1})
     if twice:
@@ -206,7 +206,7 @@ def score_closing(reply: ReplyForm, scoring: Scoring) -> str:
     fields = "\n".join(f'"{name}": {meaning};' for name in scoring.names)
     return (
         f"How to reply\n{how} Its fields, in this order:\n"
-        f'"{_REASONING}": what is good and bad about the answer, in a few sentences;\n{fields.removesuffix(";")}.'
+        f'"{REASONING}": what is good and bad about the answer, in a few sentences;\n{fields.removesuffix(";")}.'
     )
 
 
@@ -237,14 +237,9 @@ def score_schema(reply: ReplyForm, scoring: Scoring) -> ReplySchema | None:
         return None
     words = list(scoring.scale.words)
     one: dict[str, Any] = {"type": "string", "enum": words} if words else {"type": "number"}
-    fields: dict[str, Any] = {_REASONING: {"type": "string", "description": "What is good and bad about the answer."}}
+    fields: dict[str, Any] = {REASONING: {"type": "string", "description": "What is good and bad about the answer."}}
     fields |= {name: dict(one) for name in scoring.names}
-    return ReplySchema(
-        name=ONE,
-        schema={"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False},
-        description="Records what is good and bad about the answer, and its score." if reply == "tool" else "",
-        as_tool=reply == "tool",
-    )
+    return object_schema(reply, ONE, fields, "Records what is good and bad about the answer, and its score.")
 
 
 def _line_start(name: str) -> str:
@@ -276,7 +271,9 @@ def read_scores_of(
     try:
         if structured is not None:
             values = one_object(structured_text(reply, structured))
-            return _scored(_fields(values, structured, scoring), _reasoning(values))
+            check_fields(values, structured, scoring.names)
+            scores = {name: _value(values[name], name, scoring) for name in scoring.names}
+            return _scored(scores, reasoning_in(values))
         start = answer_start(reply.text)
         if start is None:
             raise NoVerdict("the thoughts have no end")
@@ -329,23 +326,6 @@ def _lines(answer: str, scoring: Scoring) -> dict[str, float]:
             raise NoVerdict(f"{where} no score" if name == ONE else f"{where} SCORE {name}: and is not")
         scores[name] = _value(match["value"], name, scoring)
     return scores
-
-
-def _fields(values: Mapping[str, Any], wanted: ReplySchema, scoring: Scoring) -> dict[str, float]:
-    strange = [name for name in values if name not in wanted.schema["properties"]]
-    if strange:
-        raise NoVerdict(f"the JSON has the field {shown(strange[0])}, which was not asked for")
-    missing = [name for name in scoring.names if name not in values]
-    if missing:
-        raise NoVerdict(f"the JSON has no {missing[0]}")
-    return {name: _value(values[name], name, scoring) for name in scoring.names}
-
-
-def _reasoning(values: Mapping[str, Any]) -> str:
-    text = values.get(_REASONING, "")
-    if not isinstance(text, str):
-        raise NoVerdict("the reasoning in the JSON is not a text")
-    return text.encode("utf-8", "replace").decode()  # JSON can escape half a surrogate pair
 
 
 def _value(given: object, name: str, scoring: Scoring) -> float:

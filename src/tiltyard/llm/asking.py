@@ -19,7 +19,7 @@ from typing import Protocol
 import msgspec
 
 from tiltyard.errors import BudgetReached, OptionError
-from tiltyard.llm.prices import Price, PriceTable, add_costs, how_to_state_prices, most_usage, user_price_file
+from tiltyard.llm.prices import Price, PriceTable, add_fields, how_to_state_prices, most_usage, user_price_file
 from tiltyard.llm.provider import TIMEOUT_SECONDS, Ask, Reply, Request, Usage
 
 FIRST_PAUSE_SECONDS = 1.0
@@ -74,7 +74,6 @@ class RequestPace:
         return max(self._requests.take(), self._tokens.take(_tokens(most_usage(request))))
 
     def replied(self, request: Request, usage: Usage | None) -> None:
-        """A reply came, and says how many tokens it took; None: it does not."""
         if usage is not None:
             self._tokens.correct(_tokens(most_usage(request)), _tokens(usage))
 
@@ -103,7 +102,6 @@ class ConcurrencyLimit:
         return int(self._width)
 
     def replied(self) -> None:
-        """A reply came."""
         self._width = min(self._most, self._width + (1.0 if self._calm else 1.0 / self._width))
 
     def back_off(self, sent_at: float, now: float) -> None:
@@ -333,16 +331,7 @@ class GroupTotals(msgspec.Struct, frozen=True):
     without_usage: int = 0
 
     def __add__(self, other: GroupTotals) -> GroupTotals:
-        return GroupTotals(
-            self.sent + other.sent,
-            self.found + other.found,
-            self.done + other.done,
-            self.failed + other.failed,
-            self.usage + other.usage,
-            add_costs(self.cost, other.cost),
-            self.replies + other.replies,
-            self.without_usage + other.without_usage,
-        )
+        return add_fields(self, other)
 
 
 class Totals:
@@ -357,7 +346,6 @@ class Totals:
 
     @property
     def all(self) -> GroupTotals:
-        """All groups together."""
         return sum(self.groups.values(), GroupTotals())
 
     def sent(self, group: str, count: int = 1, *, found: bool = False) -> None:
@@ -393,7 +381,6 @@ class Keeper:
         self._prices = prices
 
     def most(self, ask: Ask, *, batched: bool) -> CostEstimate:
-        """The most an ask can cost, for the budget; nothing if there is no limit."""
         if self.budget.limit_usd is None:
             return NOTHING
         model = ask.request.model
@@ -420,7 +407,6 @@ class Keeper:
             self._count(ask, reply, promised)
 
     def _count(self, ask: Ask, reply: Reply, promised: CostEstimate, *, done: int = 0, failed: int = 0) -> None:
-        """Add a reply to the tally and the budget; without stated tokens it is charged the full reserved amount."""
         cost = self._prices.cost(ask.request.model, reply.usage or NO_TOKENS, reply.batched)
         self.budget.settle(promised, reply.usage, cost or 0.0)
         self.tally.reply(ask.group, reply.usage, cost, done=done, failed=failed)

@@ -51,7 +51,7 @@ COMFORTABLE_BYTES = 64_000_000
 sending it, and a broken connection then costs less."""
 
 
-class _Held(msgspec.Struct):
+class _OpenBatch(msgspec.Struct):
     """An open batch with those of its requests that this run asks for, by custom id.
 
     `asks` is empty if asks can be recalled. `known_at` is when this process learnt of the batch. `failing_since`,
@@ -67,7 +67,7 @@ class _Held(msgspec.Struct):
     failures: int = 0
     error: TryLater | None = None
 
-    def hopeless(self, now: float) -> bool:
+    def given_up(self, now: float) -> bool:
         """Whether to stop waiting for it."""
         if self.error is None:
             return False
@@ -88,23 +88,20 @@ class Batches:
         self._provider = provider
         self._journal = journal
         self._keeper = keeper
+        self._parts = parts
         self._settings = parts.settings
-        self._notice = parts.notice
-        self._now = parts.now
-        self._sleep = parts.sleep
-        self._rng = parts.rng
         self._recall = recall
         self._opened_at = parts.now()
         self._claims: dict[str, tuple[OpenIntent, Entry]] = {}
         """By key, the request of an open batch: of several, the highest attempt, then the latest."""
         self._left: Counter[str] = Counter()
         """By intent, how many of those are still to be answered or asked for."""
-        self._held: dict[str, _Held] = {}
+        self._held: dict[str, _OpenBatch] = {}
         self._packed: dict[str, Ask] = {}
         self._packed_bytes = 0
         self._again: list[Ask] = []
         self._tries: dict[str, int] = {}
-        self._indebted: dict[str, OpenIntent] = {}
+        self._with_follow_ups: dict[str, OpenIntent] = {}
         """Intents whose replies led to further asks: closed only when those are recorded in another, or answered."""
         self._owners: dict[str, str | None] = {}
         self._lost_in_a_row = 0
@@ -137,13 +134,13 @@ class Batches:
                 raise
             except asyncio.CancelledError:
                 if self._held:
-                    self._notice(
+                    self._parts.notice(
                         f"interrupted: {plural(len(self._held), 'batch')} under way without us. Run the same again to "
                         "collect the replies."
                     )
                 raise
-            to_close += self._indebted.values()
-            asks, self._again, self._indebted = self._again, [], {}
+            to_close += self._with_follow_ups.values()
+            asks, self._again, self._with_follow_ups = self._again, [], {}
             if not asks:
                 self._close(to_close)
                 return
@@ -162,7 +159,7 @@ class Batches:
             claimed = self._claims.get(ask.key)
             if claimed is not None and claimed[1].attempt < ask.attempt:  # the reply to that attempt is saved already
                 self._drop_claim(ask.key)
-                self._indebted[claimed[0].id] = claimed[0]
+                self._with_follow_ups[claimed[0].id] = claimed[0]
                 claimed = None
             restored = None if claimed is None else claimed[1].restored(ask)
             if claimed is None or restored is None:
@@ -171,20 +168,20 @@ class Batches:
             intent, entry = claimed
             if intent.id not in self._held:
                 if intent.batch_id is not None:
-                    self._notice(f"batch {intent.batch_id} of an earlier run is taken up again.")
-                self._held[intent.id] = _Held(intent, self._opened_at)
+                    self._parts.notice(f"batch {intent.batch_id} of an earlier run is taken up again.")
+                self._held[intent.id] = _OpenBatch(intent, self._opened_at)
             held = self._held[intent.id]
             if entry.custom_id not in held.entries:
                 self._attach(held, entry, restored)
                 self._keeper.budget.promise(self._keeper.most(restored, batched=True))
                 self._keeper.tally.sent(restored.group, found=True)
 
-    def _attach(self, held: _Held, entry: Entry, ask: Ask) -> None:
+    def _attach(self, held: _OpenBatch, entry: Entry, ask: Ask) -> None:
         held.entries[entry.custom_id] = entry
         if self._recall is None:
             held.asks[entry.custom_id] = ask
 
-    def _detach(self, held: _Held, custom_id: str) -> tuple[Ask, Entry]:
+    def _detach(self, held: _OpenBatch, custom_id: str) -> tuple[Ask, Entry]:
         """Take an ask off a batch; one that was not kept in memory is made again."""
         entry = held.entries[custom_id]
         ask = held.asks.pop(custom_id) if self._recall is None else entry.restored(self._recall(entry.key))
@@ -214,11 +211,8 @@ class Batches:
         """Mark as collected what has no request left; the follow-up asks of these intents are safe."""
         for intent in intents:
             if self._left[intent.id] == 0:
-                self._record_collected(intent)
-
-    def _record_collected(self, intent: OpenIntent) -> None:
-        self._keeper.sync()  # after a power cut nobody collects it once more
-        self._journal.collected(intent)
+                self._keeper.sync()  # after a power cut nobody collects it once more
+                self._journal.collected(intent)
 
     async def _submit_all(self, asks: Iterator[Ask]) -> None:
         """Submit all asks, in as many batches as needed; if too many are open, some are collected first.
@@ -272,14 +266,14 @@ class Batches:
             await self._wait(len(self._held) - 1)
         intent = self._journal.intend(self._provider.name, [(ask, self._tries.get(ask.key, 1)) for ask in asks])
         self._add_claims(intent)
-        held = _Held(intent, self._opened_at)
+        held = _OpenBatch(intent, self._opened_at)
         for entry, ask in zip(intent.intent.entries, asks, strict=True):
             self._attach(held, entry, ask)
         for group, number in Counter(ask.group for ask in asks).items():
             self._keeper.tally.sent(group, number)
         await self._submit(held, asks)
 
-    async def _submit(self, held: _Held, asks: Sequence[Ask]) -> None:
+    async def _submit(self, held: _OpenBatch, asks: Sequence[Ask]) -> None:
         intent = held.open
         requests = [(entry.custom_id, ask.request) for entry, ask in zip(intent.intent.entries, asks, strict=True)]
         for tries in count(1):
@@ -290,7 +284,7 @@ class Batches:
                     await self._look_for_it_later(held, error)
                     return
                 if tries < self._settings.max_tries and (error.retry_after or 0.0) <= PATIENCE_SECONDS:
-                    await self._sleep(backoff_seconds(tries, error.retry_after, self._rng))
+                    await self._parts.sleep(backoff_seconds(tries, error.retry_after, self._parts.rng))
                 elif self._held:  # there may be room when others end
                     await self._wait(len(self._held) - 1)
                 else:
@@ -306,15 +300,17 @@ class Batches:
                 self._held[intent.id] = held
                 return
 
-    async def _look_for_it_later(self, held: _Held, error: TryLater) -> None:
+    async def _look_for_it_later(self, held: _OpenBatch, error: TryLater) -> None:
         """There was no response, so the batch may have been accepted: the provider's list will tell."""
-        held.known_at = self._now()
+        held.known_at = self._parts.now()
         self._held[held.open.id] = held
         self._lost_in_a_row += 1
-        self._notice(f"unclear whether a batch was accepted ({error}): looking for it before anything is sent again.")
+        self._parts.notice(
+            f"unclear whether a batch was accepted ({error}): looking for it before anything is sent again."
+        )
         if self._lost_in_a_row >= self._settings.max_tries:
             raise error
-        await self._sleep(backoff_seconds(self._lost_in_a_row, None, self._rng))
+        await self._parts.sleep(backoff_seconds(self._lost_in_a_row, None, self._parts.rng))
 
     async def _wait(self, most: int) -> None:
         """Poll and collect until at most so many batches are open."""
@@ -322,13 +318,13 @@ class Batches:
         while len(self._held) > most:
             await self._poll()
             if len(self._held) > most:
-                await self._sleep(pause)
+                await self._parts.sleep(pause)
                 pause = min(self._settings.poll_max_seconds, pause * POLL_GROWTH)
 
     async def _poll(self) -> None:
         """Check every batch once: find the lost ones, collect those that have ended; raise if none can be waited for.
 
-        While one batch may still end, those that are hopeless do not stop the run.
+        While one batch may still end, those that are failing do not stop the run.
         """
         lost = [held for held in self._held.values() if held.open.batch_id is None]
         if lost:
@@ -351,20 +347,20 @@ class Batches:
                 if len(held.entries) < waiting:
                     held.error = None
                 self._failed(held, error)
-        hopeless = [held for held in self._held.values() if held.hopeless(self._now())]
-        if hopeless and len(hopeless) == len(self._held):
+        failing = [held for held in self._held.values() if held.given_up(self._parts.now())]
+        if failing and len(failing) == len(self._held):
             raise TryLater(
-                f"{hopeless[0].error} It failed {hopeless[0].failures} times in the same way. Everything answered so "
+                f"{failing[0].error} It failed {failing[0].failures} times in the same way. Everything answered so "
                 f"far is kept, and {plural(len(self._held), 'open batch')} in {self._journal.path}: run the same again "
                 f"later. If this stays, `tiltyard judge journal {self._journal.path.parent}` can forget the batch: its "
                 "requests are sent again."
             )
 
-    def _failed(self, held: _Held, error: TryLater) -> None:
+    def _failed(self, held: _OpenBatch, error: TryLater) -> None:
         """A call about a batch failed: say so the first time, and every few times that it fails in the same way."""
         before = held.error
         if before is None:
-            held.failing_since = self._now()
+            held.failing_since = self._parts.now()
         same = before is not None and (before.damaged, before.timed_out, before.unreachable) == (
             error.damaged,
             error.timed_out,
@@ -373,14 +369,14 @@ class Batches:
         held.failures = held.failures + 1 if same else 1
         held.error = error
         if held.failures == 1:
-            self._notice(f"{error} Open batches continue; checking again later.")
+            self._parts.notice(f"{error} Open batches continue; checking again later.")
         elif held.failures % EQUAL_FAILURES == 0:
-            self._notice(
+            self._parts.notice(
                 f"{error} It failed {held.failures} times in the same way; checking again, for an hour at most. "
                 "You may stop it: nothing is lost, and the same command goes on."
             )
 
-    async def _collect_if_ended(self, held: _Held, batch_id: str) -> None:
+    async def _collect_if_ended(self, held: _OpenBatch, batch_id: str) -> None:
         try:
             state = await self._provider.state(batch_id)
             if state.ended:
@@ -393,7 +389,7 @@ class Batches:
                 "are sent again."
             ) from None
 
-    async def _collect(self, held: _Held, batch_id: str, unanswered: str | None) -> None:
+    async def _collect(self, held: _OpenBatch, batch_id: str, unanswered: str | None) -> None:
         """Save every reply of an ended batch that this run asks for; if interrupted, it can be repeated."""
         intent, strangers = held.open, 0
         seen: Counter[str] = Counter()
@@ -416,32 +412,36 @@ class Batches:
             self._take(intent, *self._detach(held, custom_id), reply)
         twice = sum(number > 1 and intent_of(custom_id) == intent.id for custom_id, number in seen.items())
         if twice:
-            self._notice(
+            self._parts.notice(
                 f"batch {batch_id} answered {plural(twice, 'request')} more than once: the first reply counts."
             )
         if strangers:
-            self._notice(f"batch {batch_id} held {plural(strangers, 'reply')} to requests that are not ours: ignored.")
-        if self._left[intent.id] == 0 and intent.id not in self._indebted:
-            self._record_collected(intent)
+            self._parts.notice(
+                f"batch {batch_id} held {plural(strangers, 'reply')} to requests that are not ours: ignored."
+            )
+        if intent.id not in self._with_follow_ups:
+            self._close([intent])
 
     def _tell_missing(
-        self, held: _Held, batch_id: str, unreadable: Sequence[tuple[str, Reply]], unanswered: str | None
+        self, held: _OpenBatch, batch_id: str, unreadable: Sequence[tuple[str, Reply]], unanswered: str | None
     ) -> None:
         """Say what cannot be read and what is missing; `TryLater` if another reading may bring a missing reply."""
         again = f"asked again, at most {plural(self._settings.max_resubmits, 'time')}."
         missing = len(held.entries)
         if not unreadable:
             if missing and unanswered is None:
-                self._notice(f"batch {batch_id}: {plural(missing, 'request')} without a reply in its results: {again}")
+                self._parts.notice(
+                    f"batch {batch_id}: {plural(missing, 'request')} without a reply in its results: {again}"
+                )
             return
         lines = plural(len(unreadable), "line")
         what = f"batch {batch_id}: {lines} of its results cannot be read: {unreadable[0][1].text}."
         if not missing:
-            self._notice(f"{what} No reply that this run asks for is missing.")
+            self._parts.notice(f"{what} No reply that this run asks for is missing.")
         elif held.readings < READINGS:
             raise TryLater(what, damaged=True)
         else:
-            self._notice(f"{what} Read {READINGS} times; {plural(missing, 'question')} without a reply: {again}")
+            self._parts.notice(f"{what} Read {READINGS} times; {plural(missing, 'question')} without a reply: {again}")
 
     def _take(self, intent: OpenIntent, ask: Ask, entry: Entry, reply: Reply) -> None:
         """Save a reply, or have its request sent again."""
@@ -453,9 +453,9 @@ class Batches:
             self._keeper.ask_again(ask, reply, promised=promised)
             self._tries[ask.key] = entry.tries + 1
             self._again.append(ask)
-            self._indebted[intent.id] = intent
+            self._with_follow_ups[intent.id] = intent
         elif self._keep(ask, reply, promised):
-            self._indebted[intent.id] = intent
+            self._with_follow_ups[intent.id] = intent
 
     def _keep(self, ask: Ask, reply: Reply, promised: CostEstimate = NOTHING) -> bool:
         """Save a reply; whether the sink asks something further."""
@@ -464,9 +464,9 @@ class Batches:
             self._again.append(further)
         return further is not None
 
-    async def _find(self, lost: Sequence[_Held]) -> None:
+    async def _find(self, lost: Sequence[_OpenBatch]) -> None:
         """Look for lost batches among those of the account; one that is not there is asked again."""
-        asked_at = self._now()
+        asked_at = self._parts.now()
         since = min(held.open.intent.created_at for held in lost) - CLOCK_SKEW_SECONDS
         candidates: list[BatchState] = []
         async with aclosing(self._provider.recent_batches()) as batches:
@@ -482,12 +482,12 @@ class Batches:
             if batch_id is not None:
                 candidates = [state for state in candidates if state.batch_id != batch_id]
                 self._lost_in_a_row = 0
-                self._notice(f"batch {batch_id} had been accepted after all: taken up.")
+                self._parts.notice(f"batch {batch_id} had been accepted after all: taken up.")
                 self._journal.submitted(intent, batch_id, adopted=True)
             elif not waiting and asked_at >= listed_by + self._settings.adoption_grace_seconds:
                 self._give_up(held)
 
-    def _give_up(self, held: _Held) -> None:
+    def _give_up(self, held: _OpenBatch) -> None:
         """The batch was never accepted: ask its requests again, as if they had never been sent."""
         del self._held[held.open.id]
         self._journal.abandoned(held.open, "never accepted")

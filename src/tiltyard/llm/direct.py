@@ -53,7 +53,6 @@ class Trial(msgspec.Struct):
     _examples: dict[tuple[str, str], str] = msgspec.field(default_factory=dict)
 
     def succeeded(self) -> None:
-        """A question succeeded: from now on the model is trusted."""
         self._passed = True
 
     def failed(self, name: str, why: str, words: str = "") -> None:
@@ -91,11 +90,8 @@ class DirectAsking:
     ) -> None:
         self._provider = provider
         self._keeper = keeper
+        self._parts = parts
         self._settings = parts.settings
-        self._notice = parts.notice
-        self._now = parts.now
-        self._sleep = parts.sleep
-        self._rng = parts.rng
         self._pace = pace
         self._trial = trial
         self._begun = 0
@@ -121,7 +117,9 @@ class DirectAsking:
             self._stop()
             grace = self._settings.interrupt_grace_seconds
             if self._out:
-                self._notice(f"interrupted: waiting up to {grace:g} s for {plural(self._out, 'reply')} on the way.")
+                self._parts.notice(
+                    f"interrupted: waiting up to {grace:g} s for {plural(self._out, 'reply')} on the way."
+                )
             try:
                 await asyncio.wait(workers, timeout=grace)
             finally:
@@ -199,8 +197,10 @@ class DirectAsking:
         the address is to blame: everything ends.
         """
         tries = 0
-        while await self._pause(self._pace.take(ask.request)) and await self._pause(self._not_before - self._now()):
-            sent_at = self._now()
+        while await self._pause(self._pace.take(ask.request)) and await self._pause(
+            self._not_before - self._parts.now()
+        ):
+            sent_at = self._parts.now()
             retry_after = None
             bug = ""
             try:
@@ -210,9 +210,9 @@ class DirectAsking:
                 retry_after = error.retry_after
                 self._check_patience(error, retry_after or 0.0)
                 if not error.damaged:
-                    self._limit.back_off(sent_at, self._now())
+                    self._limit.back_off(sent_at, self._parts.now())
                 if retry_after is not None:  # it applies to all workers
-                    self._not_before = max(self._not_before, self._now() + retry_after)
+                    self._not_before = max(self._not_before, self._parts.now() + retry_after)
                 paid = error.damaged or error.timed_out
                 usage = None if paid else Usage()
                 reply = Reply(
@@ -239,7 +239,7 @@ class DirectAsking:
             if reply.error is None or reply.final or tries >= allowed:
                 return reply
             await self._pay_for_another(ask, reply, promised)
-            if not await self._pause(backoff_seconds(tries, retry_after, self._rng)):
+            if not await self._pause(backoff_seconds(tries, retry_after, self._parts.rng)):
                 return None
         return None
 
@@ -251,8 +251,8 @@ class DirectAsking:
     def _check_patience(self, error: TryLater, pause: float) -> None:
         """Raise if the provider has said `TryLater` to everything for too long, or wants that."""
         if self._in_vain_since is None:
-            self._in_vain_since = self._now()
-        if self._now() + pause - self._in_vain_since > PATIENCE_SECONDS:
+            self._in_vain_since = self._parts.now()
+        if self._parts.now() + pause - self._in_vain_since > PATIENCE_SECONDS:
             raise TryLater(
                 f"{error} Nothing is waited for longer than {PATIENCE_SECONDS / 60:g} minutes. Everything answered so "
                 "far is kept: run the same again later; if this was a rate limit, set `judge.requests_per_minute`, "
@@ -268,7 +268,7 @@ class DirectAsking:
             raise Refused(f"{error} Nobody was there in {tries} tries: check the address, and that the server runs.")
         if not self._unreached_reported:
             self._unreached_reported = True
-            self._notice(f"{error} Trying again for a while.")
+            self._parts.notice(f"{error} Trying again for a while.")
 
     async def _pay_for_another(self, ask: Ask, reply: Reply, promised: CostEstimate) -> None:
         """Count a reply that is asked for again, and reserve the same amount for the next one as soon as it fits."""
@@ -284,7 +284,7 @@ class DirectAsking:
     async def _pause(self, seconds: float) -> bool:
         """Wait, unless everything is stopped; whether to continue."""
         if seconds > 0 and not self._stopped.is_set():
-            waits = [asyncio.ensure_future(self._sleep(seconds)), asyncio.ensure_future(self._stopped.wait())]
+            waits = [asyncio.ensure_future(self._parts.sleep(seconds)), asyncio.ensure_future(self._stopped.wait())]
             try:
                 await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -297,6 +297,5 @@ class DirectAsking:
         self._wake()
 
     def _wake(self) -> None:
-        """Wake everyone who waits for a change."""
         self._changed.set()
         self._changed = asyncio.Event()

@@ -186,7 +186,6 @@ async def generate(
 
 
 def _messages(prompt: Prompt, turns: Turns) -> tuple[str, ...]:
-    """What the user says, turn by turn."""
     messages = turns.get(prompt.prompt_id, (prompt.text,))
     if not messages or isinstance(messages, str):
         raise OptionError(
@@ -250,7 +249,6 @@ class _Generation:
 
     @property
     def most_turns(self) -> int:
-        """The turns of the longest conversation; at least one."""
         return max(map(len, self._messages.values()), default=1)
 
     @property

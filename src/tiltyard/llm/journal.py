@@ -32,7 +32,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
     custom_id: str
     key: str
-    group: str = msgspec.field(name="shelf")  # its name in journals that exist
+    group: str = msgspec.field(name="shelf")  # its name in the file
     attempt: int
     fingerprint: str
     max_tokens: int
@@ -104,7 +104,6 @@ class OpenIntent(msgspec.Struct):
 
     @property
     def id(self) -> str:
-        """The intent's id, with which each of its custom ids begins."""
         return self.intent.intent
 
 
@@ -154,19 +153,15 @@ class Journal(msgspec.Struct):
         return self.open[name]
 
     def trying(self, intent: OpenIntent) -> None:
-        """Record that the intent is about to be submitted once more."""
         self._write(Trying(intent=intent.id, at=self.now()))
 
     def submitted(self, intent: OpenIntent, batch_id: str, *, adopted: bool = False) -> None:
-        """Record the batch that the intent became."""
         self._write(Submitted(intent=intent.id, batch_id=batch_id, at=self.now(), adopted=adopted))
 
     def collected(self, intent: OpenIntent) -> None:
-        """Record that all its replies are saved."""
         self._write(Collected(intent=intent.id, at=self.now()))
 
     def abandoned(self, intent: OpenIntent, why: str) -> None:
-        """Record that it never became a batch."""
         self._write(Abandoned(intent=intent.id, at=self.now(), why=why))
 
     def _apply(self, record: Record) -> None:

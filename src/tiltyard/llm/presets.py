@@ -18,15 +18,11 @@ class ServerPreset(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    """The part of a model's name before the slash."""
     title: str
-    """What people call it."""
     base_url: str | None
     """Its usual address; None if everyone has their own."""
     address_variable: str
-    """The variable with another address."""
     key_variable: str
-    """The variable with its key."""
     needs_key: bool
     """Whether it answers nobody without a key."""
     limit: str = "max_tokens"
@@ -38,7 +34,6 @@ class ServerPreset(msgspec.Struct, frozen=True, kw_only=True):
     structured: tuple[str, ...] = ("json", "tool")
     """The structured forms of reply that it can be held to."""
     headers: Mapping[str, str] = msgspec.field(default_factory=dict)
-    """Further headers of every request."""
     version_variable: str | None = None
     """The variable with the version of its interface, if it has several."""
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -24,6 +24,7 @@ PER = 1_000_000
 OLD_DAYS = 365
 """A price that was stated longer ago than this is called old."""
 
+Counts = TypeVar("Counts", bound=msgspec.Struct)
 Usd = Annotated[float, msgspec.Meta(ge=0)]
 
 
@@ -223,6 +224,12 @@ def add_costs(first: float | None, second: float | None) -> float | None:
     return None if first is None or second is None else first + second
 
 
+def add_fields(first: Counts, second: Counts) -> Counts:
+    """The sum of two records, field by field; what is unknown in either is unknown."""
+    pairs = zip(msgspec.structs.astuple(first), msgspec.structs.astuple(second), strict=True)
+    return type(first)(*(add_costs(one, other) for one, other in pairs))
+
+
 class GroupQuote(msgspec.Struct, frozen=True):
     """The estimate for one group. The four prices are in USD, None if a model's price is unknown.
 
@@ -239,15 +246,7 @@ class GroupQuote(msgspec.Struct, frozen=True):
     batch_cached: float | None = 0.0
 
     def __add__(self, other: GroupQuote) -> GroupQuote:
-        return GroupQuote(
-            self.queries + other.queries,
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            add_costs(self.direct, other.direct),
-            add_costs(self.direct_cached, other.direct_cached),
-            add_costs(self.batch, other.batch),
-            add_costs(self.batch_cached, other.batch_cached),
-        )
+        return add_fields(self, other)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +265,6 @@ class Quote:
 
     @property
     def all(self) -> GroupQuote:
-        """All groups together."""
         return sum(self.groups.values(), GroupQuote())
 
     @property

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 Role = Literal["user", "assistant"]
-_NEWER = (("images", b',"images":[]'), ("structured", b',"structured":null'), ("earlier", b',"earlier":[]'))
-"""Fields that requests did not always have, last first, as they are encoded where they are not used."""
+_OPTIONAL = (("images", b',"images":[]'), ("structured", b',"structured":null'), ("earlier", b',"earlier":[]'))
+"""Fields that a fingerprint leaves out where they are not used, last first, as they are encoded then."""
 
 
 class ReplySchema(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,11 +40,8 @@ class ShownImage(msgspec.Struct, frozen=True, kw_only=True):
     """An image of a request, with the lines around it that say what it is."""
 
     image: Image
-    """The image."""
     before: str = ""
-    """The line before it."""
     after: str = ""
-    """The line after it."""
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,15 +94,14 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _sent(request: Request) -> bytes:
-    """Everything that is sent, encoded; fields that are newer than old caches are left out where they are not used."""
+    """Everything that is sent, encoded, without the `_OPTIONAL` fields that are not used."""
     if request.images:
         seen = tuple(msgspec.structs.replace(shown, image=shown.image.identity) for shown in request.images)
         request = msgspec.structs.replace(request, images=seen)
     sent = msgspec.json.encode(request, order="deterministic")
-    for name, unused in _NEWER:
+    for name, unused in _OPTIONAL:
         if getattr(request, name):
             break
-        # Caches and journals know requests by the fingerprint from before the field existed.
         sent = sent.removesuffix(unused + b"}") + b"}"
     return sent
 
@@ -118,7 +114,6 @@ class SharedFingerprints:
         self._head, self._tail = hashlib.sha256(), b""
 
     def of(self, request: Request) -> str:
-        """The same as `request.fingerprint`."""
         bare = msgspec.structs.replace(request, user="")
         if bare != self._like:
             # A quotation mark inside a text is encoded with a backslash, so this is the field and nothing before it.
@@ -185,7 +180,6 @@ class ToolCall(msgspec.Struct, frozen=True):
     """One call of a tool in a reply."""
 
     name: str
-    """The tool."""
     arguments: str
     """What it was given: JSON, if the model wrote it properly."""
 

@@ -13,7 +13,7 @@ from tiltyard.bank.prompts import convert, read_objects
 from tiltyard.bank.responses import require_text
 from tiltyard.errors import BankError, OptionError
 from tiltyard.judging.judge import Judge
-from tiltyard.judging.language_model import JudgeSettings
+from tiltyard.judging.questions import JudgeSettings
 from tiltyard.judging.run_folder import SilentProvider, judge_by_name
 from tiltyard.llm.asking import AskingParts, Totals, Watch
 from tiltyard.llm.generation import EntrantSettings, generate

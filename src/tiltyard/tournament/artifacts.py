@@ -27,7 +27,7 @@ from tiltyard.judging.canaries import MissedCanary
 from tiltyard.judging.judge import JudgingResult, PanelVerdicts
 from tiltyard.judging.panel import PanelStudy, panel_members
 from tiltyard.judging.plan import Case, scores_of
-from tiltyard.judging.questions import TEMPLATE_VERSION, prompt_template, score_template
+from tiltyard.judging.questions import TEMPLATE_VERSION, prompt_template
 from tiltyard.judging.records import Judgment, VerdictLabel, to_battle
 from tiltyard.judging.run_folder import versions
 from tiltyard.llm.provider import PYTHON, parse_model_name
@@ -168,7 +168,7 @@ def write_judge_prompts(folder: Path, plan: RunPlan) -> None:
                     own = listed.get(name)
                     reply = judge.reply if own is None or own.reply is None else own.reply
                     template = (
-                        score_template(rubric, how, reply)
+                        prompt_template(rubric, reply, scoring=how)
                         if alone and how is not None
                         else prompt_template(rubric, reply, grades=judge.grades)
                     )

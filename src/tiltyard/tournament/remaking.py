@@ -133,7 +133,7 @@ def remake(folder: Path, out: Path) -> Remade:
         rounds = msgspec.convert(read_object(folder / ROUNDS_FILE), RoundsFile)
     elo = EloSettings(**{name: getattr(manifest, name) for name in EloSettings.__struct_fields__})
     for problem in wrong_elo(elo):
-        raise RunFolderError(f"{path}: {problem}")
+        raise RunFolderError(f"{folder}: {problem}")
     baseline = manifest.opponents.baseline if manifest.opponents else None
     columns = {case.prompt.prompt_id: prompt_columns(case.prompt) for own in cases.values() for case in own}
     standings = rate_all(

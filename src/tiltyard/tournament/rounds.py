@@ -129,7 +129,7 @@ class DimensionRounds(msgspec.Struct):
                 [self.entrants[i], self.entrants[j]]
                 for place, i in enumerate(pairs)
                 for j in pairs[place + 1 :]
-                if rounds.decision.hopeless[i, j]
+                if rounds.decision.too_close[i, j]
             ],
         )
 
@@ -342,7 +342,7 @@ def decision_words(state: DimensionRounds) -> str:
         return f"not settled: best could be {', '.join(names)} ({level} sure that no other is as good)"
     if settings.goal.kind == "order":
         told = f"{int(rounds.decision.above.sum())} of {n * (n - 1) // 2} pairs are told apart, all at once at {level}"
-        given_up = int(rounds.decision.hopeless.sum()) // 2
+        given_up = int(rounds.decision.too_close.sum()) // 2
         return told + (f"; {given_up} were given up as too close" if given_up else "")
     widest = rounds.records[-1].widest if rounds.records else None
     known = "unknown" if widest is None else f"{widest:.0f} points"

@@ -20,9 +20,9 @@ from tiltyard.judging.bias import Check
 from tiltyard.judging.canaries import canary_cases, canary_report, single_canaries
 from tiltyard.judging.function import JudgeFunction
 from tiltyard.judging.judge import Judge, JudgingResult, OnVerdict, judge
-from tiltyard.judging.language_model import JudgeSettings
 from tiltyard.judging.panel import PanelJudge, PanelMember, PanelStudy, panel_members, study_panel
 from tiltyard.judging.plan import Case, JudgingPlan, case_of_each, scores_of
+from tiltyard.judging.questions import JudgeSettings
 from tiltyard.judging.records import Judgment, prompt_columns
 from tiltyard.judging.run_folder import Clock, iso_time, judge_by_name, new_folder, time_stamp, usage_report, utc_now
 from tiltyard.llm.asking import AskingParts, AskingSettings, Watch

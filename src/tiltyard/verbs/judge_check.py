@@ -15,8 +15,8 @@ from tiltyard.errors import OptionError, OptionValue
 from tiltyard.files import json_text
 from tiltyard.judging.human_agreement import JudgeCheck, LabelledPair, check_judge, labelled_plan, read_labelled_pairs
 from tiltyard.judging.judge import Judge
-from tiltyard.judging.language_model import JudgeSettings
 from tiltyard.judging.plan import Rubric, default_rubric
+from tiltyard.judging.questions import JudgeSettings
 from tiltyard.judging.run_folder import judge_by_name
 from tiltyard.llm.asking import AskingParts
 from tiltyard.options import JudgeCheckOptions, takes

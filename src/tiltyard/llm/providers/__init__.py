@@ -76,13 +76,9 @@ class ProviderSettings:
     env: Mapping[str, str] = field(repr=False)
     """Keys and addresses: the environment and `.env`."""
     folders: tuple[Path, ...]
-    """Where files are searched for."""
     guided_choice: str | None
-    """See `CompatibleProvider`."""
     headers: Mapping[str, str] = field(repr=False)
-    """Further headers of every request."""
     timeout_seconds: float
-    """How long one request may take in all."""
 
 
 ProviderHook = Callable[["ModelName", ProviderSettings], "Provider"]

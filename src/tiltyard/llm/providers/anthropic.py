@@ -12,15 +12,7 @@ from anthropic.types.messages import MessageBatch
 
 from tiltyard.bank.images import Image
 from tiltyard.errors import Refused, TryLater
-from tiltyard.llm.provider import (
-    BatchLimits,
-    BatchState,
-    Reply,
-    Request,
-    Stop,
-    ToolCall,
-    Usage,
-)
+from tiltyard.llm.provider import BatchLimits, BatchState, Reply, Request, Stop, ToolCall, Usage
 from tiltyard.llm.providers.http import (
     FILE_SECONDS,
     MakerProvider,
@@ -41,7 +33,7 @@ from tiltyard.llm.providers.wire import (
     arguments_text,
     decode_lines,
     joined_texts,
-    one_line,
+    name_and_words,
     replies,
 )
 from tiltyard.pages.figures import plural
@@ -71,23 +63,16 @@ class AnthropicProvider(MakerProvider):
         )
 
     async def ask(self, request: Request) -> Reply:
-        """The reply to one request."""
         create = self._client.messages.with_raw_response.create
         waiting = create(**_params(request), extra_body=_options(request) or None)
         about = f"a request to {request.model}"
         return _reply(await answered_object(as_it_came(waiting), self._caller, about, request=request))
 
-    async def aclose(self) -> None:
-        """Close connections."""
-        await self._client.close()
-
     @property
     def batch_limits(self) -> BatchLimits:
-        """100,000 requests or 256 MB."""
         return BatchLimits(requests=100_000, bytes=256_000_000)
 
     def encoded_size(self, request: Request) -> int:
-        """How many bytes a request takes in a batch, with the longest custom id."""
         return len(msgspec.json.encode(_entry(_LONGEST_CUSTOM_ID, request))) + 1
 
     async def submit(self, requests: Sequence[tuple[str, Request]], tag: str) -> str:
@@ -98,15 +83,12 @@ class AnthropicProvider(MakerProvider):
         return (await answered(waiting, MessageBatch, self._caller, about, seconds=FILE_SECONDS)).id
 
     async def state(self, batch_id: str) -> BatchState:
-        """The current state of a batch."""
         return _state(await self._batch(batch_id))
 
     def results(self, batch_id: str) -> AsyncGenerator[tuple[str, Reply], None]:
-        """The replies of an ended batch, streamed."""
         return streamed(self._results(batch_id), self._caller, f"a request for the results of batch {batch_id}")
 
     def recent_batches(self) -> AsyncGenerator[BatchState, None]:
-        """The batches of this account, newest first."""
         return streamed(self._recent_batches(), self._caller, "a request for the list of batches")
 
     async def _results(self, batch_id: str) -> AsyncGenerator[tuple[str, Reply], None]:
@@ -179,20 +161,17 @@ def _reply(answer: object, *, batched: bool = False) -> Reply:
     usage, model = _usage(message.get("usage")), a_text(message.get("model"))
     text = joined_texts(message.get("content"))
     if text is None:
-        kind, words = _problem(message, "no content")
+        kind, words = name_and_words(message.get("error"), "no content")
         return Reply(text=words, error=f"errored: {kind}", usage=usage or Usage(), model=model, batched=batched)
     reason = message.get("stop_reason")
     stop = _STOPS.get(reason, Stop.END) if isinstance(reason, str) else Stop.END
-    return Reply(text=text, stop=stop, usage=usage, model=model, batched=batched, calls=_calls(message.get("content")))
-
-
-def _calls(content: object) -> tuple[ToolCall, ...]:
-    blocks = (an_object(block) for block in a_list(content))
-    return tuple(
+    blocks = [an_object(block) for block in a_list(message.get("content"))]
+    calls = tuple(
         ToolCall(a_name(block.get("name")), arguments_text(block.get("input")))
         for block in blocks
         if block.get("type") == "tool_use"
     )
+    return Reply(text=text, stop=stop, usage=usage, model=model, batched=batched, calls=calls)
 
 
 def _usage(value: object) -> Usage | None:
@@ -212,17 +191,10 @@ def _batch_reply(line: dict[str, Any]) -> Reply:
         return _reply(result.get("message"), batched=True)
     if kind != "errored":
         return Reply(error=kind or "errored: no result", batched=True)
-    kind, words = _problem(result.get("error"), "no reason given")
+    kind, words = name_and_words(an_object(result.get("error")).get("error"), "no reason given")
     if "credit balance" in words.lower():
         kind = "billing_error"
     return Reply(text=words, error=f"errored: {kind}", final=kind in _POINTLESS, batched=True)
-
-
-def _problem(body: object, otherwise: str) -> tuple[str, str]:
-    """The name of the error in a body (or a default), and Anthropic's message."""
-    problem = an_object(an_object(body).get("error"))
-    words = a_text(problem.get("message"))
-    return a_name(problem.get("type")) or otherwise, one_line(words) if words else ""
 
 
 def _state(batch: MessageBatch) -> BatchState:

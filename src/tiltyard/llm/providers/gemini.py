@@ -15,16 +15,7 @@ import msgspec
 
 from tiltyard.bank.images import Image
 from tiltyard.errors import Refused, TryLater
-from tiltyard.llm.provider import (
-    BatchLimits,
-    BatchState,
-    Reply,
-    ReplySchema,
-    Request,
-    Stop,
-    ToolCall,
-    Usage,
-)
+from tiltyard.llm.provider import BatchLimits, BatchState, Reply, Request, Stop, ToolCall, Usage
 from tiltyard.llm.providers.http import (
     FILE_SECONDS,
     MakerProvider,
@@ -37,6 +28,7 @@ from tiltyard.llm.providers.http import (
 from tiltyard.llm.providers.wire import (
     NotJSON,
     a_count,
+    a_line,
     a_list,
     a_name,
     a_number,
@@ -57,21 +49,11 @@ _TOP_LEVEL = frozenset(
     {"tools", "toolConfig", "safetySettings", "systemInstruction", "cachedContent", "serviceTier", "store"}
 )
 """Options that belong beside `generationConfig`; every other one belongs into it."""
-_STOPS = {"MAX_TOKENS": Stop.LENGTH, "CONTINUATION": Stop.LENGTH} | dict.fromkeys(
-    (
-        "SAFETY",
-        "RECITATION",
-        "LANGUAGE",
-        "BLOCKLIST",
-        "PROHIBITED_CONTENT",
-        "SPII",
-        "IMAGE_SAFETY",
-        "IMAGE_PROHIBITED_CONTENT",
-        "IMAGE_RECITATION",
-        "MODEL_ARMOR",
-    ),
-    Stop.REFUSAL,
+_BLOCKED = (
+    "SAFETY RECITATION LANGUAGE BLOCKLIST PROHIBITED_CONTENT SPII IMAGE_SAFETY IMAGE_PROHIBITED_CONTENT "
+    "IMAGE_RECITATION MODEL_ARMOR"
 )
+_STOPS = {"MAX_TOKENS": Stop.LENGTH, "CONTINUATION": Stop.LENGTH} | dict.fromkeys(_BLOCKED.split(), Stop.REFUSAL)
 _NO_ANSWER = re.compile("MALFORMED|TOOL_CALL")
 """Reasons to stop after which the text is none that was meant: `UNEXPECTED_TOOL_CALL`, `MALFORMED_FUNCTION_CALL`, …"""
 _CODES = {
@@ -121,7 +103,10 @@ def gemini_request(request: Request) -> dict[str, Any]:
     if request.system:
         body["systemInstruction"] = {"parts": [{"text": request.system}]}
     if request.structured is not None and request.structured.as_tool:
-        body |= _forced_call(request.structured)
+        wanted = request.structured
+        function = {"name": wanted.name, "description": wanted.description, "parametersJsonSchema": wanted.schema}
+        calling = {"mode": "ANY", "allowedFunctionNames": [wanted.name]}
+        body |= {"tools": [{"functionDeclarations": [function]}], "toolConfig": {"functionCallingConfig": calling}}
     return body | {name: value for name, value in options.items() if name in _TOP_LEVEL}
 
 
@@ -133,15 +118,6 @@ def _part(part: str | Image) -> dict[str, Any]:
         return {"inlineData": {"mimeType": part.media_type, "data": part.encoded()}}
     kind, _ = mimetypes.guess_type(part.url.partition("?")[0])
     return {"fileData": {"fileUri": part.url, **({"mimeType": kind} if kind else {})}}
-
-
-def _forced_call(wanted: ReplySchema) -> dict[str, Any]:
-    """The tool of a structured reply, and that it has to be called."""
-    function = {"name": wanted.name, "description": wanted.description, "parametersJsonSchema": wanted.schema}
-    return {
-        "tools": [{"functionDeclarations": [function]}],
-        "toolConfig": {"functionCallingConfig": {"mode": "ANY", "allowedFunctionNames": [wanted.name]}},
-    }
 
 
 def batch_line(custom_id: str, request: Request) -> bytes:
@@ -166,7 +142,7 @@ def gemini_reply(answer: object, choices: Sequence[str] = (), *, batched: bool =
     stop = _STOPS.get(reason, Stop.END)
     if stop is Stop.END and (text is None or _NO_ANSWER.search(reason)):
         kind = reason if reason not in ("", "STOP") else "no content"
-        words = _line(first.get("finishMessage"))
+        words = a_line(first.get("finishMessage"))
         return Reply(text=words, error=f"errored: {kind}", usage=usage or Usage(), model=model, batched=batched)
     if stop is Stop.REFUSAL and not text:
         text = _declined(reason, first.get("finishMessage"))
@@ -215,15 +191,6 @@ def batch_state(batch: dict[str, Any], asked_for: str) -> BatchState:
     )
 
 
-def responses_file(batch: dict[str, Any]) -> str | None:
-    """The name of the file with the results of a batch; None if it has none."""
-    for place in (batch.get("response"), an_object(batch.get("metadata")).get("output")):
-        name = a_text(an_object(place).get("responsesFile"))
-        if name:
-            return name
-    return None
-
-
 def error_of(problem: object) -> dict[str, str]:
     """The name and message of Google's error; `code` also has its general name if it has a more telling one."""
     error = an_object(problem)
@@ -254,15 +221,10 @@ def _without_candidate(body: dict[str, Any], usage: Usage | None, model: str | N
     problem = body.get("error")
     if isinstance(problem, dict):
         named = error_of(problem)
-        kind, words = named["type"], _line(named["message"])
+        kind, words = named["type"], a_line(named["message"])
     else:
         kind, words = "no candidates", ""
     return Reply(text=words, error=f"errored: {kind}", usage=usage or Usage(), model=model, batched=batched)
-
-
-def _line(message: object) -> str:
-    text = a_text(message)
-    return one_line(text) if text else ""
 
 
 def _declined(reason: str, message: object) -> str:
@@ -303,7 +265,6 @@ def _usage(value: object) -> Usage | None:
 
 
 def _probabilities(result: object, choices: Sequence[str], text: str) -> dict[str, float] | None:
-    """Those of the choices, from the alternatives to each token."""
     log_probabilities = an_object(result)
     chosen, steps = a_list(log_probabilities.get("chosenCandidates")), a_list(log_probabilities.get("topCandidates"))
     if len(chosen) != len(steps):
@@ -359,6 +320,7 @@ class _HTTPStatus(Exception):
 class GeminiProvider(MakerProvider):
     """Asks Google's Gemini models."""
 
+    _client: httpx2.AsyncClient
     maker = "gemini"
     key_variables = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
     address_variables = ("GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL")
@@ -366,7 +328,7 @@ class GeminiProvider(MakerProvider):
     api_error = _HTTPStatus
 
     def _connect(self, api_key: str) -> None:
-        self._http = http_client(self._caller, httpx2.AsyncClient, httpx2.AsyncClient)
+        self._client = http_client(self._caller, httpx2.AsyncClient, httpx2.AsyncClient)
         self._key = {"x-goog-api-key": api_key}
         self._base = self._caller.base_url.rstrip("/")
 
@@ -380,7 +342,7 @@ class GeminiProvider(MakerProvider):
     ) -> httpx2.Response:
         """The answer to a request: a POST if it has a body, which is encoded unless it is bytes."""
         content = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
-        response = await self._http.request(
+        response = await self._client.request(
             "GET" if body is None else "POST",
             url,
             content=content,
@@ -398,14 +360,12 @@ class GeminiProvider(MakerProvider):
         return await answered_object(waiting, self._caller, about, **limits)
 
     async def ask(self, request: Request) -> Reply:
-        """The reply to one request."""
         path = f"{_model_path(request.model)}:generateContent"
         answer = await self._call(path, f"a request to {request.model}", gemini_request(request), request=request)
         return gemini_reply(answer, request.choices)
 
     async def aclose(self) -> None:
-        """Close connections."""
-        await self._http.aclose()
+        await self._client.aclose()
 
     @property
     def batch_limits(self) -> BatchLimits:
@@ -413,7 +373,6 @@ class GeminiProvider(MakerProvider):
         return BatchLimits(requests=50_000, bytes=2_000_000_000)
 
     def encoded_size(self, request: Request) -> int:
-        """How many bytes a request takes in a batch, with the longest custom id."""
         return len(batch_line(_LONGEST_CUSTOM_ID, request))
 
     async def submit(self, requests: Sequence[tuple[str, Request]], tag: str) -> str:
@@ -454,7 +413,6 @@ class GeminiProvider(MakerProvider):
         return file_name
 
     async def state(self, batch_id: str) -> BatchState:
-        """The current state of a batch."""
         return batch_state(await self._batch(batch_id), batch_id)
 
     async def results(self, batch_id: str) -> AsyncGenerator[tuple[str, Reply], None]:
@@ -462,7 +420,9 @@ class GeminiProvider(MakerProvider):
         batch = await self._batch(batch_id)
         if not batch_state(batch, batch_id).ended:
             raise TryLater(f"Batch {batch_id} has not ended yet. Ask for its results later.")
-        file_name = responses_file(batch)
+        places = (batch.get("response"), an_object(batch.get("metadata")).get("output"))
+        names = (a_text(an_object(place).get("responsesFile")) for place in places)
+        file_name = next((name for name in names if name), None)
         if file_name is None:
             return
         about = f"a request for the results of batch {batch_id}"
@@ -491,9 +451,8 @@ class GeminiProvider(MakerProvider):
             yield state
 
     async def _lines(self, file_name: str) -> AsyncGenerator[object, None]:
-        """The lines of a file, as they arrive."""
         url = f"{self._base}/{_API_VERSION}/{file_name}:download"
-        opening = self._http.stream("GET", url, params={"alt": "media"}, headers=self._key)
+        opening = self._client.stream("GET", url, params={"alt": "media"}, headers=self._key)
         async with results_file(opening) as answer:
             if answer.status_code != 200:
                 await answer.aread()

@@ -116,6 +116,8 @@ class Caller:
 class NetworkProvider:
     """What the providers on the network share. They belong to the event loop of their first call."""
 
+    _client: Any
+
     def __init__(self, caller: Caller) -> None:
         self._caller = caller
 
@@ -124,19 +126,14 @@ class NetworkProvider:
 
     @property
     def name(self) -> str:
-        """The provider's name, such as `anthropic`, `local` or `openrouter`."""
         return self._caller.provider
+
+    async def aclose(self) -> None:
+        await self._client.close()
 
 
 class MakerProvider(NetworkProvider):
-    """A provider of one maker's models. It belongs to the event loop of its first call; close it with `aclose`.
-
-    Parameters:
-        api_key: Its key.
-        base_url: Another address than the maker's.
-        headers: Further headers of every request, for a gateway.
-        timeout_seconds: How long one request may take in all.
-    """
+    """A provider of one maker's models. It belongs to the event loop of its first call; close it with `aclose`."""
 
     maker: ClassVar[str]
     key_variables: ClassVar[tuple[str, ...]]

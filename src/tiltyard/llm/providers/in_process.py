@@ -51,11 +51,9 @@ class InProcessProvider:
 
     @property
     def name(self) -> str:
-        """`local`."""
         return "local"
 
     async def ask(self, request: Request) -> Reply:
-        """The reply to one request, in the order of requests."""
         if request.model != self._model:
             raise Refused(f"local/{request.model} is not the model that was loaded, which is local/{self._model}.")
         body = chat_request(request, budget="max_tokens", logprobs=True, guided_choice=self._guided_choice)

@@ -26,14 +26,7 @@ from tiltyard.llm.providers.http import (
     socket_timeout,
     streamed,
 )
-from tiltyard.llm.providers.wire import (
-    a_number,
-    batch_reply,
-    chat_reply,
-    chat_request,
-    decode_lines,
-    replies,
-)
+from tiltyard.llm.providers.wire import a_number, batch_reply, chat_reply, chat_request, decode_lines, replies
 from tiltyard.pages.figures import plural
 
 _ENDPOINT: Final = "/v1/chat/completions"
@@ -64,16 +57,9 @@ class CompatibleProvider(NetworkProvider):
     """Asks any server that speaks OpenAI's chat completions: vLLM, llama.cpp, Ollama, a gateway.
 
     With `request.choices` it asks for log-probabilities, where the server knows them, and returns those of the choices.
-
-    Parameters:
-        base_url: The server's address.
-        api_key: Its key, never that of another maker; None if it needs none.
-        guided_choice: The server's parameter that allows only the `choices`: `structured_outputs` or `guided_choice`
-            (vLLM), `grammar` (llama.cpp).
-        preset: What is known of this kind of server.
-        version: A dated version of Azure's interface, which is then asked by deployment; None is its undated one.
-        headers: Further headers of every request, for a gateway.
-        timeout_seconds: How long one request may take in all.
+    `api_key` is never that of another maker. `guided_choice` is the server's parameter that allows only the `choices`:
+    `structured_outputs` or `guided_choice` (vLLM), `grammar` (llama.cpp). `version` is a dated version of Azure's
+    interface, which is then asked by deployment; None is its undated one.
     """
 
     def __init__(
@@ -103,7 +89,6 @@ class CompatibleProvider(NetworkProvider):
         self._guided_choice = guided_choice
 
     async def ask(self, request: Request) -> Reply:
-        """The reply to one request."""
         if request.structured is not None and request.structured.as_tool and "tool" not in self._preset.structured:
             raise Refused(f"{self.name}/… models cannot be made to call a tool. Set the judge's `reply` to json.")
         body = chat_request(
@@ -113,10 +98,6 @@ class CompatibleProvider(NetworkProvider):
             guided_choice=self._guided_choice,
         )
         return await _ask(self._client, self._caller, request, body)
-
-    async def aclose(self) -> None:
-        """Close connections."""
-        await self._client.close()
 
 
 class OpenAIProvider(MakerProvider):
@@ -132,21 +113,14 @@ class OpenAIProvider(MakerProvider):
         self._client = _client(api_key, self._caller)
 
     async def ask(self, request: Request) -> Reply:
-        """The reply to one request."""
         body = chat_request(request, budget="max_completion_tokens")
         return await _ask(self._client, self._caller, request, body)
 
-    async def aclose(self) -> None:
-        """Close connections."""
-        await self._client.close()
-
     @property
     def batch_limits(self) -> BatchLimits:
-        """50,000 requests or 200 MB."""
         return BatchLimits(requests=50_000, bytes=200_000_000)
 
     def encoded_size(self, request: Request) -> int:
-        """How many bytes a request takes in a batch, with the longest custom id."""
         return len(_line(_LONGEST_CUSTOM_ID, request))
 
     async def submit(self, requests: Sequence[tuple[str, Request]], tag: str) -> str:
@@ -163,7 +137,6 @@ class OpenAIProvider(MakerProvider):
         return (await answered(waiting, Batch, self._caller, about)).id
 
     async def state(self, batch_id: str) -> BatchState:
-        """The current state of a batch."""
         return _state(await self._batch(batch_id))
 
     async def results(self, batch_id: str) -> AsyncGenerator[tuple[str, Reply], None]:
@@ -181,7 +154,6 @@ class OpenAIProvider(MakerProvider):
                 yield reply
 
     def recent_batches(self) -> AsyncGenerator[BatchState, None]:
-        """The batches of this account, newest first."""
         return streamed(self._recent_batches(), self._caller, "a request for the list of batches")
 
     async def _recent_batches(self) -> AsyncGenerator[BatchState, None]:
@@ -193,7 +165,6 @@ class OpenAIProvider(MakerProvider):
         return await answered(waiting, Batch, self._caller, f"a question about batch {batch_id}")
 
     async def _lines(self, file_id: str) -> AsyncGenerator[object, None]:
-        """The lines of a file, as they arrive."""
         async with results_file(self._client.files.with_streaming_response.content(file_id)) as answer:
             async for line in decode_lines(answer.iter_bytes()):
                 yield line

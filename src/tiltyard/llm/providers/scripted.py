@@ -92,15 +92,12 @@ class ScriptedBatchProvider(ScriptedProvider):
 
     @property
     def batch_limits(self) -> BatchLimits:
-        """How much fits into one batch."""
         return self._limits
 
     def encoded_size(self, request: Request) -> int:
-        """How many bytes a request takes in a batch."""
         return len(msgspec.json.encode(request))
 
     async def submit(self, requests: Sequence[tuple[str, Request]], tag: str) -> str:
-        """Store a batch and return its id."""
         if not 0 < len(requests) <= self._limits.requests or len({custom_id for custom_id, _ in requests}) < len(
             requests
         ):
@@ -214,7 +211,6 @@ def _by_rule(request: Request, rule: Mapping[str, Any]) -> Reply | str:
 
 
 def _texts(request: Request) -> list[str]:
-    """All that is sent, in order."""
     return [request.system, *(words for _, words in request.messages)]
 
 

@@ -253,7 +253,7 @@ def chat_reply(completion: object, choices: Sequence[str] = (), *, batched: bool
     failed = isinstance(first.get("error"), dict) and not text
     if failed or not isinstance(message, dict):
         problem = first.get("error") if failed else body.get("error")
-        kind, words = _problem(problem, "no message" if answers else "no choices")
+        kind, words = name_and_words(problem, "no message" if answers else "no choices")
         return Reply(text=words, error=f"errored: {kind}", usage=usage or Usage(), model=model, batched=batched)
     declined = _refusal(message)
     reason = first.get("finish_reason")
@@ -285,7 +285,7 @@ def batch_reply(line: object) -> Reply:
     code = an_object(problem).get("code")
     if isinstance(code, str) and code in _CODES:
         return Reply(error=_CODES[code], batched=True)
-    kind, words = _problem(problem, f"status {status}")
+    kind, words = name_and_words(problem, f"status {status}")
     return Reply(text=words or one_line(kind), error=f"errored: {kind}", final=status in _POINTLESS, batched=True)
 
 
@@ -346,12 +346,17 @@ def _refusal(message: dict[str, Any]) -> str | None:
     return "".join(a_text(words) or "" for words in texts) if texts else None
 
 
-def _problem(problem: object, otherwise: str) -> tuple[str, str]:
+def name_and_words(problem: object, otherwise: str) -> tuple[str, str]:
     """The name of an error (or a default), and the provider's message."""
     error = an_object(problem)
     kind = a_name(error.get("type")) or a_name(error.get("code")) or otherwise
-    words = a_text(error.get("message")) or a_text(problem)
-    return kind, one_line(words) if words else ""
+    return kind, a_line(error.get("message")) or a_line(problem)
+
+
+def a_line(value: object) -> str:
+    """A text as one line for a message; empty for anything else."""
+    text = a_text(value)
+    return one_line(text) if text else ""
 
 
 def _usage(value: object) -> Usage | None:
