@@ -33,7 +33,7 @@ def _section(call: Call) -> str:
 def _bodies() -> str:
     kinds = dict.fromkeys(kind for call in CALLS for kind in call.returns)
     rows = [
-        (f"`{_name(kind)}`", f"`{field}`", known[field])
+        (f"`{_name(kind)}`", f"`{field}`", known[field].replace("](#", "](artifacts.md#"))
         for kind in kinds
         for known in (field_meanings(kind),)
         for field in kind.__struct_fields__

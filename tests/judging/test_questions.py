@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.judging.cases import RUBRIC, shown
+from tests.records import replace
 from tiltyard.bank import Prompt
 from tiltyard.bank.images import Image
 from tiltyard.bank.prompts import EarlierTurn

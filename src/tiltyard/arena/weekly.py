@@ -227,7 +227,7 @@ class ValidityReport(msgspec.Struct, frozen=True, kw_only=True):
     """Its start."""
     until: int
     """Its end."""
-    status: Status
+    status: Status | None
     """`officially stable` or `calibrating`."""
     publication: Publication
     """Whether the board may be called stable, and every rule."""

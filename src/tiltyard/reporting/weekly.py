@@ -207,7 +207,7 @@ def keep_finished_weeks(store: Store, now: int | None = None, *, again: bool = F
                 until=week.until,
                 seq=seq,
                 phase=report.board.phase,
-                status=report.board.publication.status,
+                status=str(report.board.publication.status),
                 votes=report.votes,
                 written_at=now,
             )

@@ -110,7 +110,7 @@ class Rule(msgspec.Struct, frozen=True):
 class Publication(msgspec.Struct, frozen=True):
     """Whether a board may be called stable, and every rule."""
 
-    status: Status
+    status: Status | None
     """`officially stable` when every rule of the policy is met, else `calibrating`; null while it is not public."""
     top: int
     """How many models the rules consider."""
