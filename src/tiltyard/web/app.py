@@ -31,7 +31,10 @@ from tiltyard.web import (
     board_pages,
     heads,
     health,
+    leaderboard,
+    model,
     pages,
+    reports,
     sharing,
     shown,
     vote,
@@ -141,10 +144,19 @@ def _site(
     )
 
 
+HIDDEN = {
+    "BoardRow": leaderboard.IN_SHADOW | leaderboard.LEGACY,
+    "ModelAnswer": model.IN_SHADOW,
+    "LiveValidityReport": {*reports.LiveValidityReport.__struct_fields__} - {*reports.PUBLIC_IN_SHADOW},
+}
+"""By body, the fields that some phase does not show."""
+
+
 async def document(request: Request) -> Response:
     """The description of the JSON interface."""
     settings = site_of(request).settings
-    body = msgspec.json.encode(openapi(CALLS if settings.review is None else review_pages.CALLS, settings.title))
+    calls = CALLS if settings.review is None else review_pages.CALLS
+    body = msgspec.json.encode(openapi(calls, settings.title, HIDDEN))
     return Response(body, media_type="application/json")
 
 

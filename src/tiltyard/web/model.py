@@ -266,6 +266,9 @@ def _grid_cell(record: Record | None) -> GridCell | None:
 LEANINGS = ("leanings", "leanings_by_prompt", "leanings_by_opponent")
 """The keys of a model's strengths and weaknesses."""
 
+IN_SHADOW = ("calibration", "bradley_terry", "neighbourhood", "neighbours", "heatmap", "history", *LEANINGS)
+"""What is said of a model from phase 2 on."""
+
 
 class RatingHistory(msgspec.Struct, frozen=True):
     """Its ratings over time (microseconds)."""
@@ -340,12 +343,11 @@ def model_values(page: ModelPage, seq: int) -> ModelAnswer:
     )
     if phase > SHADOW_PHASE:
         return answer
-    hidden: Any = ("calibration", "bradley_terry", "neighbourhood", "neighbours", "heatmap", "history", *LEANINGS)
     records: dict[str, Any] = {
         name: tuple(msgspec.structs.replace(record, expected_wins=None) for record in getattr(answer, name))
         for name in ("prompts", "retired_prompts", "opponents")
     }
-    return msgspec.structs.replace(answer, **(dict.fromkeys(hidden) | records))
+    return msgspec.structs.replace(answer, **(dict.fromkeys(IN_SHADOW) | records))
 
 
 class ComparePage(msgspec.Struct, frozen=True):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -206,11 +207,17 @@ class Call(msgspec.Struct, frozen=True):
         return Route(self.path, self.answer, methods=[self.method])
 
 
-def openapi(calls: Iterable[Call], title: str) -> dict[str, Any]:
-    """The document."""
+def openapi(
+    calls: Iterable[Call], title: str, hidden: Mapping[str, Collection[str]] = MappingProxyType({})
+) -> dict[str, Any]:
+    """The document; `hidden` are fields by body that some phase of an arena does not show: null there."""
     calls = list(calls)
     structs: list[Any] = [*dict.fromkeys(kind for call in calls for kind in (*call.returns, *call.sends)), ErrorBody]
     schemas, components = msgspec.json.schema_components(structs, ref_template="#/components/schemas/{name}")
+    for name in hidden.keys() & components.keys():
+        properties = components[name]["properties"]
+        for field in properties.keys() & hidden[name]:
+            properties[field] = {"anyOf": [properties[field], {"type": "null"}]}
     known = dict(zip(structs, schemas, strict=True))
     paths: dict[str, Any] = {}
     for call in calls:
