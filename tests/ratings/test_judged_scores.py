@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.sizes import size
 
 from tiltyard.ratings.judged_scores import corrected_difference, separation
 from tiltyard.ratings.score_differences import score_difference
 from tiltyard.types import Floats
 
-RUNS = size(150, soak=500)
+RUNS = 500
 
 
 def grades(rng: np.random.Generator, prompts: int, quality: float) -> tuple[Floats, Floats]:
@@ -29,7 +28,7 @@ def grades(rng: np.random.Generator, prompts: int, quality: float) -> tuple[Floa
 @pytest.mark.parametrize(("labelled", "prompts"), [(20, 40), (20, 200), (100, 150), (200, 1000)])
 def test_intervals_hold_the_truth_whatever_the_judge(quality: float, labelled: int, prompts: int) -> None:
     rng = np.random.default_rng(7)
-    truth = float(grades(rng, 300_000, quality)[0].mean())
+    truth = float(grades(rng, 1_000_000, quality)[0].mean())
     held, widths, alone = 0, [], []
     for _ in range(RUNS):
         people, judge = grades(rng, prompts, quality)
