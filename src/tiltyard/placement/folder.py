@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -55,7 +55,6 @@ from tiltyard.placement.robustness import FamilyCheck, Sensitivity, check_famili
 from tiltyard.placement.rounds import NO_ANSWER, CalibrationLine, JudgeCalibration, PanelResult, judged_battles
 from tiltyard.placement.sampling import Panel, read_panel, text_hash
 from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.ratings.judge_scale import JudgeScale
 from tiltyard.validity.agreement import share
 
 PLACE = "tiltyard place"
@@ -250,47 +249,15 @@ def against_people(rated: FolderRatings, lines: Sequence[CalibrationLine], *, bo
     )
 
 
-def after_each_round(
-    ends: Sequence[int],
-    recipe: Recipe,
-    people: HumanBoard,
-    human: BattleTable,
-    judgments: Sequence[Judgment],
-    scale: JudgeScale | None,
-) -> Iterator[Round]:
-    """The estimates after so many battles that have a verdict."""
-    settled = [one for one in judgments if one.status == "ok"]
-    for number, end in enumerate(ends, start=1):
-        entry, part = None, settled[:end]
-        with suppress(RatingError):
-            battles = concat([judged_battles(part), human])
-            entry = rate_new_model(recipe, people, battles, part, scale).entry
-        yield Round.of(number, len(part), entry)
-
-
 def write_manifest(folder: Path, manifest: StartedManifest) -> None:
     """`manifest.json`; a rating may be one of NumPy's floats."""
     write_json(folder / "manifest.json", msgspec.to_builtins(manifest, enc_hook=float))
 
 
-FOLLOWS = (
-    "kind",
-    "rounds",
-    "gate",
-    "rate_command",
-    "judged",
-    "flips",
-    "calibration",
-    "panel",
-    "sensitivity",
-    "families",
-)
+FOLLOWS = ("rounds", "gate", "rate_command", "judged", "flips", "calibration", "panel", "sensitivity", "families")
 """What of a placement's manifest its verdicts give; all else is its maker's word."""
 
-OTHER_WORDS = ("why questions have no answer",)
-
-KEPT_FILES = ("texts.jsonl", "usage.json")
-"""Files of which its verdicts give the form alone."""
+OTHER_WORDS = ("why questions have no answer", "texts.jsonl", "usage.json")
 
 
 def remake(folder: Path, out: Path) -> Remade:
@@ -325,14 +292,20 @@ def remake(folder: Path, out: Path) -> Remade:
     write_json(out / "usage.json", read_object(require(folder / "usage.json", folder, PLACE), PLACE))
     rated = rate_folder(out, recipe)
     write_ratings(out, rated)
-    ends = [*(one.battles for one in manifest.rounds[:-1]), len(judgments)]
-    people, alone = HumanBoard.of(human, recipe.anchor), manifest.leave_one_out
+    people, alone, rounds = HumanBoard.of(human, recipe.anchor), manifest.leave_one_out, []
+    settled = [one for one in judgments if one.status == "ok"]
+    for number, end in enumerate([*(one.battles for one in manifest.rounds[:-1]), len(settled)], start=1):
+        entry, part = None, settled[:end]
+        with suppress(RatingError):
+            battles = concat([judged_battles(part), human])
+            entry = rate_new_model(recipe, people, battles, part, rated.rating.scale).entry
+        rounds.append(Round.of(number, len(part), entry))
     manifest = msgspec.structs.replace(
         manifest,
         leave_one_out=alone and msgspec.structs.replace(alone, human_battles=whole(alone.human_battles)),
         model=recipe.model,
         judge_model=recipe.judge_model,
-        rounds=tuple(after_each_round(ends, recipe, people, human, judgments, rated.rating.scale)),
+        rounds=tuple(rounds),
         rate_command=recipe.rate_command("battles.jsonl") if recipe.mode == "joint" else None,
         arena=msgspec.structs.replace(manifest.arena, name=recipe.arena, human_battles=whole(human.n_battles)),
         calibration=against_people(rated, calibration, both_orders=both) if calibration else None,

@@ -16,20 +16,19 @@ from tiltyard.errors import RunFolderError
 from tiltyard.files import copy_file, write_json
 from tiltyard.judging.adaptive import RoundGoal, RoundSettings
 from tiltyard.judging.judge import (
-    Combine,
     Judge,
     JudgingOptions,
     JudgingStats,
-    PanelVerdicts,
     Verdicts,
     judge,
-    panel_name,
 )
-from tiltyard.judging.panel import panel_members, study_panel
+from tiltyard.judging.panel import PanelJudge, panel_members, study_panel
 from tiltyard.judging.plan import Case, CaseImages, JudgingPlan, LazySequence, Rubric, scores_of
 from tiltyard.judging.records import Judgment, Matchup, Verdict, prompt_columns
 from tiltyard.judging.run_folder import Remade, read_lines, read_object, read_record, require
 from tiltyard.judging.scoring import Scoring, make_scoring
+from tiltyard.llm.asking import AskingParts
+from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.provider import parse_model_name
 from tiltyard.tournament.artifacts import (
     JUDGE_PROMPTS,
@@ -50,14 +49,10 @@ from tiltyard.types import FileStem
 Line = TypeVar("Line")
 Result = TypeVar("Result")
 
-KEPT_FILES = ("matches/matches.jsonl", JUDGE_PROMPTS, "usage.json")
-"""Files of which verdicts give the form alone."""
-
 FOLLOWS = (*EloSettings.__struct_fields__, "pairs", "answers", "results")
 """What of a run's manifest its verdicts give, or is a rule by which they were rated; all else is its maker's word."""
 
-OTHER_WORDS = ("verdicts on canaries",)
-
+OTHER_WORDS = ("verdicts on canaries", "matches/matches.jsonl", JUDGE_PROMPTS, "usage.json")
 
 CaseVerdicts = dict[Matchup, tuple[Verdict, ...]]
 """The verdicts of one judge, by case."""
@@ -107,22 +102,6 @@ class KeptVerdicts:
         return self._recorded[matchup]
 
 
-class KeptPanel:
-    """Several judges of a run that is over, as one."""
-
-    def __init__(self, members: Sequence[KeptJudge], combine: Combine) -> None:
-        self.members = members
-        self.combine = combine
-        self.name = panel_name([one.name for one in members])
-        self.both_orders = all(one.both_orders for one in members)
-
-    async def judge(self, plan: JudgingPlan, options: JudgingOptions) -> Verdicts:
-        return PanelVerdicts(self.members, [await one.judge(plan, options) for one in self.members], plan, self.combine)
-
-    async def aclose(self) -> None:
-        """Does nothing."""
-
-
 def remake(folder: Path, out: Path) -> Remade:
     """Make every file of a run again from its matches and verdicts."""
     manifest = read_record(require(folder / "manifest.json", folder), RunManifest)
@@ -157,7 +136,9 @@ def remake(folder: Path, out: Path) -> Remade:
     for name, scored in answers.items():
         _record(recorded, [one.raw for one in scored], alone[name], 1)
     judges = [KeptJudge(name, recorded[name.casefold()], manifest) for name in names]
-    chosen = KeptPanel(judges, manifest.combine) if manifest.combine else judges[0]
+    chosen: Judge = judges[0]
+    if manifest.combine:
+        chosen = PanelJudge(judges, folder=out, asking=AskingParts(prices=PriceTable({}, "")), combine=manifest.combine)
     singles = {scores_of(name): own for name, own in alone.items()}
     rubrics = {name: Rubric(name.removesuffix(scores_of("")), "", "") for name in (*cases, *singles)}
     how_scored = {scores_of(name): how for name, how in scoring.items()}
@@ -202,14 +183,15 @@ def remake(folder: Path, out: Path) -> Remade:
         results=results,
     )
     write_json(out / "manifest.json", msgspec.to_builtins(made))
-    calibrated = [f"ratings/calibrated/{name}.json" for name in manifest.results.calibration or ()]
-    not_made = sorted(name for name in calibrated if (folder / name).is_file())
+    not_made = sorted(f"ratings/calibrated/{name}.json" for name in manifest.results.calibration or ())
     if scoring and (canaries or b'"people' in (folder / RESULTS_FILE).read_bytes()):
         not_made.append(RESULTS_FILE)
     for name in not_made:
-        copy_file(folder / name, out / name)
+        if (folder / name).is_file():
+            copy_file(folder / name, out / name)
     rules = {**msgspec.to_builtins(elo), "baseline": baseline, "combine": manifest.combine or None}
-    rules |= {"repeats": manifest.repeats or None, "rounds until": rounds.until if rounds else None}
+    looks = rounds and f"{rounds.until} (level {rounds.level}, at most {rounds.planned_looks})"
+    rules |= {"repeats": manifest.repeats or None, "rounds until": looks}
     rules |= {f"scores of {name}": f"{how.scale.name} {how.criteria or ''}" for name, how in scoring.items()}
     return Remade(
         verdicts=sum(len(row) for own in recorded.values() for row in own.values()),
