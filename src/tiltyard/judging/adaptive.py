@@ -409,7 +409,8 @@ class AdaptiveRounds:
         gap = estimates.strength[:, None] - estimates.strength[None, :]
         while True:  # each pair that is told apart may leave more error rate for the others
             cut = cuts(goal, estimates, above, error)
-            apart = np.isfinite(cut) & (gap > np.where(np.isfinite(cut), cut, 0.0) * np.sqrt(estimates.variance))
+            with np.errstate(invalid="ignore"):  # an entrant that no fit knows, against itself
+                apart = gap > cut * np.sqrt(estimates.variance)
             more = apart & ~above & ~above.T & distinct
             if not more.any():
                 break
