@@ -147,6 +147,7 @@ PLACEMENTS: dict[str, Change] = {
     "an earlier round, and the report": rewritten(
         objects("manifest.json", lambda said: said["rounds"][0].update(rating=1905.0))
     ),
+    "rounds without end": objects("manifest.json", lambda said: said.update(rounds=said["rounds"][:1] * 500_000)),
     "what was judged of people's battles": rows("calibration.jsonl", lambda row: row.update(dimension="truth")),
     "weights of people's decisions": rows("calibration.jsonl", lambda row: row.update(weight=50)),
     "a text twice": doubled("texts.jsonl"),

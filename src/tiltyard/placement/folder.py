@@ -257,7 +257,7 @@ def write_manifest(folder: Path, manifest: StartedManifest) -> None:
 FOLLOWS = ("rounds", "gate", "rate_command", "judged", "flips", "calibration", "panel", "sensitivity", "families")
 """What of a placement's manifest its verdicts give; all else is its maker's word."""
 
-OTHER_WORDS = ("why questions have no answer", "texts.jsonl", "usage.json")
+OTHER_WORDS = ("why questions have no answer", "after how many battles it was rated", "texts.jsonl", "usage.json")
 
 
 def remake(folder: Path, out: Path) -> Remade:
@@ -294,7 +294,8 @@ def remake(folder: Path, out: Path) -> Remade:
     write_ratings(out, rated)
     people, alone, rounds = HumanBoard.of(human, recipe.anchor), manifest.leave_one_out, []
     settled = [one for one in judgments if one.status == "ok"]
-    for number, end in enumerate([*(one.battles for one in manifest.rounds[:-1]), len(settled)], start=1):
+    looks = [one.battles for one in manifest.rounds[: len(panel.battles)]][:-1]
+    for number, end in enumerate([*looks, len(settled)], start=1):
         entry, part = None, settled[:end]
         with suppress(RatingError):
             battles = concat([judged_battles(part), human])

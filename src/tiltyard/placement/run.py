@@ -140,7 +140,9 @@ async def run_placement(
     both = plan.options.swap == "both"
     manifest = PlacementManifest(
         **{**msgspec.structs.asdict(started), "finished_at": iso_time(now)},
-        rounds=tuple(Round.of(one.round, one.battles, one.rating and one.rating.entry) for one in result.rounds),
+        rounds=tuple(
+            Round.of(one.round, one.battles, None if one.rating is None else one.rating.entry) for one in result.rounds
+        ),
         stopped=result.stopped,
         calibration=None if calibration is None else against_people(rated, calibration.lines, both_orders=both),
         leave_one_out=_leave_one_out(plan, rated) if plan.options.leave_one_out else None,
