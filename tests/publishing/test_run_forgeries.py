@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
+import re
 import shutil
 import zipfile
 from collections.abc import Callable
@@ -397,6 +399,17 @@ DERIVED = (".html", ".csv", ".txt", "battles.jsonl", "elo_ratings.json", "elo_re
 """How files end that verdicts give; the others are vouched for, or hold what is."""
 
 
+NUMBER = re.compile(rb"-?\d+\.\d+(?:e[+-]?\d+)?")
+
+
+def differs_in_last_digits(one: bytes, other: bytes) -> bool:
+    """Whether two files differ in numbers alone, by what processors may differ."""
+    pairs = zip(NUMBER.findall(one), NUMBER.findall(other), strict=False)
+    return NUMBER.split(one) == NUMBER.split(other) and all(
+        math.isclose(float(a), float(b), rel_tol=1e-9, abs_tol=1e-9) for a, b in pairs
+    )
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("of", ["run", "placement"])
 def test_no_random_edit_of_what_follows_agrees(run: Path, placement: Path, tmp_path: Path, of: str, kind: str) -> None:
@@ -413,7 +426,8 @@ def test_no_random_edit_of_what_follows_agrees(run: Path, placement: Path, tmp_p
         done = verify(str(copy))
         shutil.rmtree(copy)
         assert done.exit_code in (0, 3) or isinstance(done.exception, TiltyardError), (name, done.exception)
-        assert done.exit_code != 0 or not name.endswith(DERIVED), f"{kind} {number}: {name}"
+        agrees = done.exit_code == 0 and not differs_in_last_digits(before[name], changed)
+        assert not (agrees and name.endswith(DERIVED)), f"{kind} {number}: {name}"
 
 
 def test_what_a_maker_says_is_printed_with_its_value_and_makes_no_line_of_its_own(run: Path, tmp_path: Path) -> None:
