@@ -452,8 +452,8 @@ class AdaptiveRounds:
             verdicts = np.nan_to_num(now / planned, nan=1.0, posinf=1.0)
             seen = np.nan_to_num(design.prompts_per_entrant(self.judged) / last_prompt, nan=1.0, posinf=1.0)
         noise = np.minimum(estimates.noise, estimates.variance)
-        rest = estimates.variance - noise
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore"):  # an entrant that no fit knows has an infinite variance
+            rest = estimates.variance - noise
             final = noise * _mean_of_two(np.minimum(verdicts, 1.0)) + rest * _mean_of_two(np.minimum(seen, 1.0))
             moves = np.sqrt(np.maximum(estimates.variance - final, 1e-12))
             gap = np.abs(estimates.strength[:, None] - estimates.strength[None, :])
