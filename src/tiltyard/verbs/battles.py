@@ -63,31 +63,6 @@ class CheckedBattles(msgspec.Struct, frozen=True):
         return Message(*parts, "\n" if odd else "", *(f"\n{one}" for one in odd))
 
 
-class FileContents(msgspec.Struct, frozen=True):
-    """What a file holds: battles with their counts and problems, or scores with their models and prompts."""
-
-    holds: str
-    """`battles`, `scores` or `unknown`."""
-    columns: tuple[str, ...]
-    format: str = ""
-    counts: Rendered | None = None
-    metrics: dict[str, dict[str, Any]] = {}
-    problems: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        counts = {} if self.counts is None else self.counts.to_dict()
-        return {**{name: getattr(self, name) for name in self.__struct_fields__}, "counts": counts}
-
-    def __str__(self) -> str:
-        lines = [f"holds {self.holds}; columns: {', '.join(self.columns)}"]
-        lines += [str(self.counts)] if self.counts else []
-        lines += [
-            f"{name}: {counted(row['n_prompts'], 'prompt')}, {counted(len(row['models']), 'model')}"
-            for name, row in self.metrics.items()
-        ]
-        return "\n".join([*lines, *([str(self.problems)] if self.problems else [])])
-
-
 @takes(ReadingOptions)
 def check(files: Any, options: ReadingOptions) -> CheckedBattles:
     """What is wrong with battles: each kind of problem, how often, and the first few.
@@ -123,7 +98,7 @@ def stats(files: Any, options: ReadingOptions) -> Rendered:
 
 
 @takes(ReadingOptions)
-def inspect(files: Any, options: ReadingOptions) -> FileContents:
+def inspect(files: Any, options: ReadingOptions) -> Rendered:
     """What files hold: battles or scores, their columns and models, and what is wrong with them.
 
     Parameters:
@@ -131,18 +106,29 @@ def inspect(files: Any, options: ReadingOptions) -> FileContents:
     """
     opened, reading = Opened.of(files), options.part(ReadScoresOptions)
     headers = [opened.header(part) for part in opened.parts if opened.tool(part, options.format) is None]
-    columns = tuple(dict.fromkeys(name for header in headers for name in header.top_names))
+    columns = list(dict.fromkeys(name for header in headers for name in header.top_names))
     given = {name: value for name, value in vars(options).items() if name != "on_bad"}
+    values: dict[str, Any] = {"holds": "unknown", "columns": columns}
     try:
         if holds_scores(opened, reading):
-            metrics = {one.metric: one for one in read_scores(opened, **vars(reading))}
-            rows = {name: {"models": list(one.models), "n_prompts": len(one.prompts)} for name, one in metrics.items()}
-            return FileContents("scores", columns, metrics=rows)
-        checked = check(opened, **given)
-        counts = stats(opened, **given, on_bad="skip")
+            tables = {one.metric: one for one in read_scores(opened, **vars(reading))}
+            metrics = {name: {"models": [*one.models], "n_prompts": len(one.prompts)} for name, one in tables.items()}
+            values |= {"holds": "scores", "metrics": metrics}
+            lines = [
+                f"{name}: {counted(len(one.prompts), 'prompt')}, {counted(len(one.models), 'model')}"
+                for name, one in tables.items()
+            ]
+        else:
+            checked, counts = check(opened, **given), stats(opened, **given, on_bad="skip")
+            values |= {"holds": "battles", "format": checked.format, "counts": counts.values}
+            lines = [counts.text]
+            if not checked.passed:
+                values["problems"] = str(checked.message)
+                lines.append(checked.message)
     except TiltyardError as error:
-        return FileContents("unknown", columns, problems=str(error))
-    return FileContents("battles", columns, checked.format, counts, problems="" if checked.passed else checked.message)
+        values["problems"] = str(error)
+        lines = [str(error)]
+    return Rendered(values, "\n".join([f"holds {values['holds']}; columns: {', '.join(columns)}", *lines]))
 
 
 def eval_records(out: str | Path, source: str | Path, by: Evaluator) -> list[Path]:
