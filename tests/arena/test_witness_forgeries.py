@@ -175,6 +175,23 @@ FORGERIES: dict[str, Callable[[Lines], Lines]] = {
     "a line cut off": lambda lines: [*lines[:5], lines[5][:-3], *lines[6:]],
     "no object": lambda lines: [*lines[:5], b"[]", *lines[5:]],
     "depths": lambda lines: [*lines[:5], b"[" * 9000 + b"]" * 9000, *lines[5:]],
+    "receipts that are keys": lambda lines: with_row(
+        lines,
+        row_of(lines, "excluded"),
+        receipts=dict.fromkeys(json.loads(lines[row_of(lines, "excluded")])["receipts"]),
+    ),
+    "tags that are letters": lambda lines: with_row(lines, row_of(lines, "prompt"), tags="abc"),
+    "a tag of tags": lambda lines: with_row(lines, row_of(lines, "prompt"), tags=[["a"]]),
+    "a subject that is a number": lambda lines: with_row(lines, row_of(lines, "prompt"), subject=0),
+    "no language": lambda lines: with_row(lines, row_of(lines, "prompt"), language=None),
+    "a phase in parts": lambda lines: with_row(lines, row_of(lines, "phase"), phase=4.0),
+    "a header of more": lambda lines: [lines[0].replace(b'"title":', b'"more":1,"title":'), *lines[1:]],
+    "a header in another order": lambda lines: [
+        lines[0][:-1].replace(b'"witness":2,', b"") + b',"witness":2}',
+        *lines[1:],
+    ],
+    "a version in parts": lambda lines: [lines[0].replace(b'"witness":2', b'"witness":2.0'), *lines[1:]],
+    "a title that is none": lambda lines: [lines[0].replace(b'"title":"Test"', b'"title":["Test"]'), *lines[1:]],
     "another version": lambda lines: [lines[0].replace(b'"witness":2', b'"witness":1'), *lines[1:]],
     "a header with a key twice": lambda lines: [lines[0].replace(b'"title":', b'"title":"","title":'), *lines[1:]],
 }
@@ -201,6 +218,9 @@ def test_what_only_the_command_can_see(honest: tuple[Lines, Head], accepts: Call
     policy = json.loads(lines[place])["policy"]
     assert wrong(made_to_fit(with_row(lines, place, policy={**policy, "unknown": 1})))
     assert wrong(made_to_fit(with_row(lines, place, policy={**policy, "undo_seconds": -1})))
+    vote = row_of(lines, "vote")
+    assert wrong(made_to_fit(with_row(lines, vote, unrendered="A", choice="A")))
+    assert not wrong(made_to_fit(with_row(lines, vote, unrendered="A", choice="B")))
     assert accepts(lines) == f"{json.loads(lines[0])['head']} 57 votes count\n"
     assert wrong([lines[0], *lines[1:-5]])
     assert not accepts([lines[0], *lines[1:-5]])

@@ -32,6 +32,7 @@ from tiltyard.arena.policy import PHASES
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.units import HOUR, SECOND
 from tiltyard.arena.votes import CastVote, VoteColumns, VoteStanding, VoteTable, vote_table
+from tiltyard.arena.voting import choice_if_unrendered
 from tiltyard.errors import ArenaError, OptionError, TiltyardError
 from tiltyard.files import json_text
 from tiltyard.pages.escaping import look_alikes, seen
@@ -342,6 +343,8 @@ def _cast(result: Witness, row: rows.PublicVote, at: int) -> None:
         raise ValueError(f"{row.model_a} is on both sides")
     if row.receipt in result.receipts:
         raise ValueError(f"the vote {row.receipt} is there twice")
+    if row.unrendered and row.choice != choice_if_unrendered(row.unrendered, state.policy.bank.unrendered_counts):
+        raise ValueError(f"{row.unrendered} could not be shown, which does not count as {row.choice}")
     result.receipts.add(row.receipt)
     seq = state.seq = state.seq + 1
     state.votes.cast(CastVote(seq, at, row.receipt, row.voter, a, b, prompt, row.choice, unrendered=row.unrendered))
@@ -463,7 +466,7 @@ def _compare_boards(result: Witness, signed: Iterable[HeadFile]) -> tuple[int, l
         at_end = head == result.head
         if at_end and stated.weights != result.weights_sha256:
             problems.append(f"the weights are not those of the head {head}")
-        if at_end and stated.board and stated.votes != (votes := _vote_counts(result)["votes"]):
+        if at_end and (stated.board or stated.votes) and stated.votes != (votes := _vote_counts(result)["votes"]):
             problems.append(f"the head {head} states {stated.votes:,} counted votes, and its rows have {votes:,}")
         point = result.points.get(head.rows)
         board = result.board if at_end else point.board if point and point.head == head else None
@@ -479,8 +482,6 @@ def _own_votes(result: Witness, receipts: Iterable[str]) -> tuple[dict[str, str 
     votes, problems = dict[str, str | None](), list[str]()
     for text in receipts:
         name, _, choice = text.partition("=")
-        if choice and choice not in set(e.Choice):
-            raise OptionError(f"{choice!r} is no choice: {', '.join(e.Choice)} are. Write ID or ID=CHOICE.")
         cast = result.votes.find([name])[0] if name in result.receipts else None
         votes[name] = _vote_words(result, cast) if cast else None
         if cast is None:
@@ -496,10 +497,11 @@ def _vote_words(result: Witness, cast: CastVote) -> str:
     a, b = (repr(catalog.models[number].model) for number in (cast.a, cast.b))
     prompt = catalog.prompts[cast.prompt].prompt_id
     weight = result.weights.get(cast.matchup_id, 1.0)
-    counted = cast.standing if weight == 1.0 else f"{cast.standing} with the weight {weight:.2g}"
+    counted = cast.standing if weight == 1.0 else f"{cast.standing} with the weight {weight}"
+    unrendered = f" ({' and '.join(cast.unrendered)} could not be shown)" if cast.unrendered else ""
     return (
-        f"your vote {cast.matchup_id}: {cast.choice}, where A was {a} and B {b}, on the prompt {prompt!r}, in the hour "
-        f"of {day(cast.at)}: {counted}"
+        f"your vote {cast.matchup_id}: {cast.choice}{unrendered}, where A was {a} and B {b}, on the prompt {prompt!r}, "
+        f"in the hour of {day(cast.at)}: {counted}"
     )
 
 

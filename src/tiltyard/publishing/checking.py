@@ -28,7 +28,7 @@ from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.files import write_arrays
 from tiltyard.judging.run_folder import read_object, require, versions
 from tiltyard.options import PublishOptions
-from tiltyard.pages.escaping import is_unseen, look_alikes
+from tiltyard.pages.escaping import is_unseen, look_alikes, shortened
 from tiltyard.pages.figures import plural, points
 from tiltyard.placement import folder as placement
 from tiltyard.publishing.arenas import SALTS, WITNESS, witness_site
@@ -59,6 +59,9 @@ FIELDS = ("rating", "ci_low", "ci_high", "rank", "rank_low", "rank_high", "n_bat
 RATED = ("battles.jsonl", "elo_", "ratings/", "verdicts", "pairwise_winrates.csv")
 """How the names of a run's files begin that are compared whichever version wrote them."""
 
+MOST_TEXTS = 1 << 30
+"""Bytes of the texts of prompts, of their salts, or of the titles of models, at the most."""
+
 SLACK = 1_000_000
 """Bytes by which a file may be longer than twice the one that is made, to be read at all."""
 
@@ -75,6 +78,7 @@ def check_folder(folder: Path, besides: Collection[str] = (), kept: KeptProof | 
     files, _ = files_of(folder)
     if MANIFEST not in files:
         raise TiltyardError(f"{folder} has no {MANIFEST}: it is no published board.")
+    _check_size(folder / MANIFEST)
     data = (folder / MANIFEST).read_bytes()
     manifest, fingerprint = read_manifest(data, f"{folder}: {MANIFEST}"), hashlib.sha256(data).hexdigest()
     result, site, made = Finding(), None, set[str]()
@@ -97,10 +101,9 @@ def check_folder(folder: Path, besides: Collection[str] = (), kept: KeptProof | 
     words = _operators_words(manifest, site)
     result.messages = ["published board; of its operator, and not checked:", *(f"  {one}" for one in words)]
     for one in () if site is None else site.boards:
-        entries = one.board.entries
-        result.messages += [] if one.dimension is None else [one.dimension]
-        result.messages += [f"{entry.rank:>4}  {points(entry.rating):>6}  {entry.model}" for entry in entries[:SHOWN]]
-        result.messages += [f"      and {len(entries) - SHOWN:,} more"] if len(entries) > SHOWN else []
+        lines = [f"{row.rank:>4}  {points(row.rating):>6}  {shortened(row.model)}" for row in one.board.entries]
+        more = [f"      and {len(lines) - SHOWN:,} more"] if len(lines) > SHOWN else []
+        result.messages += [*([] if one.dimension is None else [one.dimension]), *lines[:SHOWN], *more]
     result.messages += [*proved.messages, f"fingerprint: {fingerprint}"]
     result.values = {
         **({"witness": proved.values} if proved.values else {}),
@@ -139,6 +142,7 @@ def _operators_words(manifest: PublishedManifest, site: StaticSite | None) -> li
         "made from": "" if manifest.source in ("arena", "battles") else f"a {manifest.source}",
         "texts of prompts": "" if site is None or not site.texts else f"{len(site.texts):,}",
         "missing": manifest.missing,
+        **({} if site is None else {f"title of {model}": name for model, name in site.names.items()}),
     }
     names = set() if site is None else {*site.table.models, *site.names.values()}
     return [
@@ -209,18 +213,23 @@ def _again(folder: Path, files: set[str], manifest: PublishedManifest) -> Static
         anchor=manifest.rules.anchor,
         min_battles=manifest.rules.min_battles,
     )
-    texts = msgspec.json.decode((folder / PROMPTS).read_bytes(), type=dict[str, str]) if PROMPTS in files else {}
-    evidence = WITNESS if manifest.source == "arena" else "battles.jsonl"
+
+    def words(name: str) -> dict[str, str]:
+        if name not in files:
+            return {}
+        _check_size(folder / name, MOST_TEXTS)
+        return msgspec.json.decode((folder / name).read_bytes(), type=dict[str, str])
+
+    texts, evidence = words(PROMPTS), WITNESS if manifest.source == "arena" else "battles.jsonl"
     if evidence not in files:
         raise TiltyardError(f"{evidence} is missing, from which everything follows.")
     if manifest.source == "arena":
         data = (folder / WITNESS).read_bytes()
-        salts = msgspec.json.decode((folder / SALTS).read_bytes(), type=dict[str, str]) if SALTS in files else {}
-        asked = [(name, texts[name], salt) for name, salt in salts.items() if name in texts]
-        names = msgspec.json.decode((folder / NAMES).read_bytes(), type=dict[str, str]) if NAMES in files else {}
-        return witness_site(data, bounded_lines(folder / WITNESS), options, asked, names)
+        asked = [(name, texts[name], salt) for name, salt in words(SALTS).items() if name in texts]
+        return witness_site(data, bounded_lines(folder / WITNESS), options, asked, words(NAMES))
     if manifest.source not in ("battles", "run", "placement"):
         raise TiltyardError(f"nothing is published from {manifest.source[:40]!r}.")
+    _check_size(folder / evidence)
     return static_site(
         read_battles(folder / evidence),
         manifest.source,
@@ -255,7 +264,7 @@ class _Comparison(msgspec.Struct):
         if name not in self.files:
             problems += [f"{name} is missing"] if needed or listed else []
             return content
-        if self.ours and (self.folder / name).stat().st_size > 2 * len(content) + SLACK:
+        if (self.folder / name).stat().st_size > (2 if self.ours else 20) * len(content) + SLACK:
             problems.append(f"{name} is far longer than the file that these battles give")
             return content
         published = (self.folder / name).read_bytes()
@@ -410,9 +419,9 @@ def check_run(folder: Path, besides: Collection[str] = ()) -> Finding:
     return result
 
 
-def _check_size(path: Path) -> None:
+def _check_size(path: Path, most: int = MOST_MANIFEST) -> None:
     """Refuse a file that nobody can have written there: larger than any of its kind, or with a line that long."""
-    if path.suffix == ".json" and path.stat().st_size > MOST_MANIFEST:
+    if path.suffix == ".json" and path.stat().st_size > most:
         raise TiltyardError(f"{path.name} has {path.stat().st_size:,} bytes, more than any that is written there.")
     if path.suffix == ".jsonl":
         deque(bounded_lines(path), maxlen=0)

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from tiltyard.arena.events import Choice
 from tiltyard.arena.heads import Head, HeadFile, kept_heads, trusted_keys
 from tiltyard.arena.witness import Finding, KeptProof, check_witness
 from tiltyard.errors import OptionError, OptionValue, TiltyardError
@@ -24,7 +25,8 @@ from tiltyard.publishing.folder import MANIFEST
 
 WITNESS_PATH = "/api/v1/witness.jsonl"
 HEADS_PATH = "/api/v1/heads"
-SHA256 = re.compile(r"[0-9a-f]{64}")
+SHA256, RECEIPT = re.compile(r"[0-9a-f]{64}"), re.compile(rf"[^=]+(=({'|'.join(Choice)}))?")
+RECEIPT_SHAPE = f"write ID or ID=CHOICE, which is {', '.join(Choice)}"
 VERIFIABLE = "name a folder that `tiltyard publish` wrote, a witness file of an arena, or the address of either."
 
 
@@ -44,6 +46,9 @@ def verify(source: str | Path, options: VerifyOptions) -> Finding:
     fingerprint, besides = (options.fingerprint or "").strip().lower(), options.besides or ()
     if options.fingerprint is not None and not SHA256.fullmatch(fingerprint):
         raise OptionError(named, f" {fingerprint[:80]!r} is no fingerprint: it has 64 letters from 0-9 and a-f.")
+    for text in options.receipt or ():
+        if not RECEIPT.fullmatch(text):
+            raise OptionError(OptionValue("receipt", None), f" {text[:80]!r} names no vote: {RECEIPT_SHAPE}.")
     with _published_folder(place) as folder:
         outside, path = folder or Path(place), Path(place)
         heads, keys = kept_heads(_outside(options.head, outside)), trusted_keys(_outside(options.key, outside))
