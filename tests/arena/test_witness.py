@@ -416,7 +416,8 @@ def test_whoever_trusts_a_key_trusts_the_key_that_it_names_as_the_next(sqlite_ur
     by_a_stranger = [
         signed(msgspec.structs.replace(file.stated, next_key=third), new_key()[0]) for file in shown if file != last
     ]
-    for beside in ([last], [*by_a_stranger, last]):
+    unsigned = [msgspec.structs.replace(file, signature="") for file in shown if file != last]
+    for beside in ([last], [*by_a_stranger, last], [*unsigned, last]):
         assert "not by the key that was given" in check_witness(lines, "it", [], beside, [first]).problems[0]
 
 

@@ -325,14 +325,32 @@ def test_a_witness_that_contradicts_itself_ends_in_3(honest: tuple[Lines, Head],
     assert tiltyard("verify", str(file), "--head", str(kept)).returncode == 3
 
 
+def test_a_receipt_says_all_that_its_voter_can_compare(
+    honest: tuple[Lines, Head], tmp_path: Path, tiltyard: Run
+) -> None:
+    """Which answer could not be shown, and a weight to its last digit."""
+    place, file = row_of(honest[0], "vote"), tmp_path / "witness.jsonl"
+    name = json.loads(honest[0][place])["receipt"]
+    lines = weights(with_row(honest[0], place, unrendered="B", choice="A"), lambda found: {**found, name: 0.9999})
+    file.write_bytes(b"\n".join(made_to_fit(lines)) + b"\n")
+    told = tiltyard("verify", str(file), "--receipt", f"{name}=A")
+    assert told.returncode == 0, told.stdout
+    assert f"your vote {name}: A (B could not be shown), where A was" in told.stdout
+    assert "weight 0.9999\n" in told.stdout
+    for odd in (f"{name}=a", f"{name}=", "", "=A"):
+        told = tiltyard("verify", str(file), "--receipt", odd)
+        assert (told.returncode, "--receipt" in told.stderr, told.stdout) == (1, True, "")
+
+
+@pytest.mark.parametrize("with_board", [True, False])
 @pytest.mark.parametrize("more", [0, 1_800])
-def test_a_signed_head_counts_the_votes_of_its_rows(honest: tuple[Lines, Head], more: int) -> None:
+def test_a_signed_head_counts_the_votes_of_its_rows(honest: tuple[Lines, Head], more: int, with_board: bool) -> None:
     lines, _ = honest
     found = check(lines).values
     statement = Statement(
         head=found["head"],
         at="2026-01-01T00:00:00Z",
-        board=tuple((row["model"], row["rating"], row["deviation"]) for row in found["board"]),
+        board=tuple((row["model"], row["rating"], row["deviation"]) for row in found["board"] if with_board),
         votes=found["votes"] + more,
         weights=hashlib.sha256(lines[-1]).hexdigest(),
     )
