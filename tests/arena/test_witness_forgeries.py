@@ -23,7 +23,7 @@ from tiltyard.arena import events as e
 from tiltyard.arena.chain import FIRST_HASH, link_line
 from tiltyard.arena.heads import Head, Statement, new_key, signed
 from tiltyard.arena.store.witnessing import public_head, witness_lines
-from tiltyard.arena.witness import Finding, check_witness
+from tiltyard.arena.witness import Finding, KeptProof, check_witness
 from tiltyard.errors import ArenaError
 
 __all__ = ["tiltyard"]
@@ -59,7 +59,7 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> tuple[Lines, Head]:
 
 
 def check(lines: Lines, kept: Head | None = None) -> Finding:
-    return check_witness([line + b"\n" for line in lines], "the file", [] if kept is None else [kept])
+    return check_witness([line + b"\n" for line in lines], "the file", KeptProof(heads=[] if kept is None else [kept]))
 
 
 def wrong(lines: Lines, kept: Head | None = None) -> list[str]:
@@ -354,6 +354,8 @@ def test_a_signed_head_counts_the_votes_of_its_rows(honest: tuple[Lines, Head], 
         votes=found["votes"] + more,
         weights=hashlib.sha256(lines[-1]).hexdigest(),
     )
-    problems = check_witness([line + b"\n" for line in lines], "w", [signed(statement, new_key()[0])]).problems
+    problems = check_witness(
+        [line + b"\n" for line in lines], "w", KeptProof(heads=[signed(statement, new_key()[0])])
+    ).problems
     assert len(problems) == bool(more), problems
     assert all("counted votes, and its rows have" in problem for problem in problems)

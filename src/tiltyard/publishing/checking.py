@@ -59,9 +59,6 @@ FIELDS = ("rating", "ci_low", "ci_high", "rank", "rank_low", "rank_high", "n_bat
 RATED = ("battles.jsonl", "elo_", "ratings/", "verdicts", "pairwise_winrates.csv")
 """How the names of a run's files begin that are compared whichever version wrote them."""
 
-MOST_TEXTS = 1 << 30
-"""Bytes of the texts of prompts, of their salts, or of the titles of models, at the most."""
-
 SLACK = 1_000_000
 """Bytes by which a file may be longer than twice the one that is made, to be read at all."""
 
@@ -72,9 +69,8 @@ FAILURES = (TiltyardError, ValueError, TypeError, AttributeError, LookupError, A
 """What goes wrong where a folder says what no folder of ours says."""
 
 
-def check_folder(folder: Path, besides: Collection[str] = (), kept: KeptProof | None = None) -> Finding:
+def check_folder(folder: Path, besides: Collection[str], kept: KeptProof) -> Finding:
     """Publish a folder again from its battles or its witness, and compare every file of it but those `besides`."""
-    kept = kept or KeptProof()
     files, _ = files_of(folder)
     if MANIFEST not in files:
         raise TiltyardError(f"{folder} has no {MANIFEST}: it is no published board.")
@@ -129,7 +125,7 @@ def _check_evidence(path: Path, made_from: str, kept: KeptProof) -> Finding:
             raise OptionError("this board has no witness: heads, keys and receipts are for those of an arena.")
         return Finding()
     try:
-        return check_witness(bounded_lines(path), WITNESS, kept.heads, (), kept.keys, kept.receipts)
+        return check_witness(bounded_lines(path), WITNESS, kept)
     except (ValueError, TiltyardError) as error:
         return Finding(problems=[f"{WITNESS} cannot be read: {error}"])
 
@@ -217,7 +213,7 @@ def _again(folder: Path, files: set[str], manifest: PublishedManifest) -> Static
     def words(name: str) -> dict[str, str]:
         if name not in files:
             return {}
-        _check_size(folder / name, MOST_TEXTS)
+        _check_size(folder / name, 16 * MOST_MANIFEST)
         return msgspec.json.decode((folder / name).read_bytes(), type=dict[str, str])
 
     texts, evidence = words(PROMPTS), WITNESS if manifest.source == "arena" else "battles.jsonl"
@@ -260,9 +256,8 @@ class _Comparison(msgspec.Struct):
         problems, not_compared = self.result.problems, self.result.not_compared
         boards = [one.file for one in self.site.boards]
         needed = self.ours or name in (PARQUET, MANIFEST, "battles.jsonl", *boards)
-        listed = name in self.files_named
         if name not in self.files:
-            problems += [f"{name} is missing"] if needed or listed else []
+            problems += [f"{name} is missing"] if needed or name in self.files_named else []
             return content
         if (self.folder / name).stat().st_size > (2 if self.ours else 20) * len(content) + SLACK:
             problems.append(f"{name} is far longer than the file that these battles give")
@@ -273,8 +268,11 @@ class _Comparison(msgspec.Struct):
         elif published == content or (name != PARQUET and is_same_text(published, content)):
             pass
         elif name in boards:
-            problems += _board_problems(name, published, content, exact=self.ours)
-            not_compared += [] if self.ours else [f"{name} but for ratings, ranges, places and counts of models"]
+            problems += _board_problems(name, published, content)
+            if self.ours:
+                problems.append(difference(name, published, content, "battles"))
+            else:
+                not_compared.append(f"{name} but for ratings, ranges, places and counts of models")
         elif name.endswith(".png") and not published.startswith(PNG):
             problems.append(f"{name} is no picture")
         elif (
@@ -333,7 +331,7 @@ def _is_drawn_alike(published: bytes, content: bytes) -> bool:
     return drawn_with().encode() in published
 
 
-def _board_problems(file: str, published: bytes, content: bytes, *, exact: bool) -> Iterator[str]:
+def _board_problems(file: str, published: bytes, content: bytes) -> Iterator[str]:
     """Where a ratings file is not that of the battles."""
     try:
         stated, made = (EloReport.from_dict(json.loads(data)).ratings for data in (published, content))
@@ -348,8 +346,6 @@ def _board_problems(file: str, published: bytes, content: bytes, *, exact: bool)
             says, gives = (json.dumps({name: getattr(entry, name)}) for entry in (one, other))
             if not is_same_text(says.encode(), gives.encode()):
                 yield f"{file}: {one.model}: it says {says}, and these battles give {gives}"
-    if exact:
-        yield f"{file} is not the file that these battles give"
 
 
 def check_run(folder: Path, besides: Collection[str] = ()) -> Finding:
