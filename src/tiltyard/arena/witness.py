@@ -427,7 +427,8 @@ def _missing_heads(result: Witness, heads: Iterable[Head]) -> Iterator[str]:
         if (point := result.points.get(head.rows)) is None:
             yield f"it ends with row {result.head.rows}, before the head {head}: it was cut, or written earlier"
         elif point.head != head:
-            yield f"row {head.rows} is {point.head}, not the head {head}: something up to it was changed"
+            what = "something up to it was changed"
+            yield f"row {head.rows} has the hash {point.head.hash}, not that of the head {head}: {what}"
 
 
 def _impossible_times(result: Witness, signed: Iterable[HeadFile]) -> Iterator[str]:
