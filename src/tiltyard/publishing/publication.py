@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -371,9 +372,10 @@ def static_site(
     prompts = _labels(public, PROMPT) if texts else []
     url = options.url if not options.url or options.url.endswith("/") else f"{options.url}/"
     check_words(title, url, more.get("missing", ""), *notes)
-    for names in (public.models, more.get("names", {}).values()):
-        for problem in look_alikes(names):
-            raise OptionError(f"{problem}. Rename one of them before you publish.")
+    titles = more.get("names", {})
+    shown = (titles.get(name) or name for name in sorted({*public.models, *titles}))
+    for problem in chain(look_alikes(public.models), look_alikes(shown)):
+        raise OptionError(f"{problem}. Rename one of them before you publish.")
     rules.check()
     return StaticSite(
         kind=kind,
