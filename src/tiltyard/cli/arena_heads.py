@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,7 +14,7 @@ import typer
 
 from tiltyard.cli.arena_options import DEFAULT_DB, DbOption, OutOption, need_arena, shown_url
 from tiltyard.cli.output import note, printable, say
-from tiltyard.errors import OptionError, TiltyardError
+from tiltyard.errors import OptionError, StoreError, TiltyardError
 from tiltyard.files import json_line, write_bytes, write_private
 
 if TYPE_CHECKING:
@@ -269,17 +270,15 @@ def _findings(db: str, url: str | None, backups: Path | None) -> list[CheckupLin
     from tiltyard.web.settings import check_web_address, secrets_of
 
     address = None if url is None else check_web_address(url)
-    now = time.time()
+    now, secret = time.time(), secrets_of()[0]
     try:
         with Arena.open(db) as arena:
             lines = [*checkup.check_store(arena.store, arena.read(lambda state: state.policy), now)]
-            secret = secrets_of()[0] or arena.store.outside.secrets(date.today())
             lines += checkup.check_secrets(arena.store)
+            with suppress(StoreError):  # named by now
+                secret = secret or arena.store.outside.secrets(date.today())
     except (TiltyardError, OSError) as error:
-        lines, secret = (
-            [checkup.repair("database", str(error), "Check its disk, the rights of its folder, and --db.")],
-            secrets_of()[0],
-        )
+        lines = [checkup.repair("database", str(error), "Check its disk, the rights of its folder, and --db.")]
         lines += checkup.check_secrets(None)
     if backups is not None:
         lines.append(checkup.check_backups(backups, now))
