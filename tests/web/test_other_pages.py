@@ -250,7 +250,7 @@ def test_after_twenty_votes_there_is_a_board_of_ones_own(lively: BoardSite) -> N
     assert "What your 20 counted votes say" in client.get("/me").text
     answer = client.post("/me/forget", data={"token": token})
     assert (answer.status_code, answer.headers["location"]) == (303, "/me?forgotten=1")
-    assert "Nothing links you to your votes any more" in client.get("/me?forgotten=1").text
+    assert "Nothing that was yours alone leads to your votes any more" in client.get("/me?forgotten=1").text
     assert lively.world.observatory.refresh().board.votes == 40 + ENOUGH
 
 

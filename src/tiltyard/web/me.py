@@ -88,11 +88,8 @@ def own_votes(site: Site, voter: str, page: int) -> tuple[tuple[OwnVote, ...], b
 
 
 def _own_answer(site: Site, matchup: ShownMatchup, side: Literal["A", "B"], text: str) -> PublicAnswer:
-    if matchup.kind == AnswerKind.TEXT:
-        return PublicAnswer(rendered_answer(text))
-    return PublicAnswer(
-        rendered_answer(text), matchup.kind, site.shown_links.url(matchup.matchup_id, side, matchup.kind)
-    )
+    url = "" if matchup.kind == AnswerKind.TEXT else site.shown_links.url(matchup.matchup_id, side, matchup.kind)
+    return PublicAnswer(rendered_answer(text), matchup.kind, url)
 
 
 class OwnPage(msgspec.Struct, frozen=True):
