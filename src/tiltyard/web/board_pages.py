@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from starlette.requests import Request
@@ -17,16 +17,8 @@ from tiltyard.pages.figures import plural
 from tiltyard.pages.svg import axis
 from tiltyard.reporting.weekly_text import worth_knowing
 from tiltyard.web import charts
-from tiltyard.web.board_query import (
-    COLUMNS,
-    FIXED,
-    PART_COLUMNS,
-    SHADOW_COLUMNS,
-    BoardQuery,
-    as_public,
-    choices,
-    query_of,
-)
+from tiltyard.web.board_columns import COLUMNS, FIXED, PART_COLUMNS, Column, chosen_columns
+from tiltyard.web.board_query import BoardQuery, as_public, choices, query_of
 from tiltyard.web.leaderboard import (
     board_csv,
     board_lines,
@@ -64,7 +56,8 @@ def leaderboard_view(snapshot: Snapshot, query: BoardQuery, part: PartBoard | No
     query = as_public(query, snapshot.board.phase)
     shadow = snapshot.board.phase == SHADOW_PHASE
     lines = board_lines(snapshot, query, part)
-    overall, columns = bool(lines) and query.whole, query.chosen(snapshot.board.phase)
+    overall = bool(lines) and query.whole
+    columns = chosen_columns(query.columns, snapshot.board.phase)
     message, curve = said_of(snapshot, query, part), snapshot.study.weekly.calibration
     return {
         "query": query,
@@ -73,16 +66,15 @@ def leaderboard_view(snapshot: Snapshot, query: BoardQuery, part: PartBoard | No
         "few": len(snapshot.board.rows) < FILTERED_FROM and not query.filters and not query.columns and query.whole,
         "columns": columns,
         "column_of": COLUMNS,
-        "policy_columns": ",".join(BoardQuery().chosen(snapshot.board.phase)),
+        "policy_columns": ",".join(chosen_columns("", snapshot.board.phase)),
         "offered": _offered(snapshot),
-        "meanings": _meanings(snapshot.board.phase, columns if query.whole else PART_COLUMNS),
-        "lines_html": lines_html(lines, columns if query.whole else None),
+        "meanings": _meanings(snapshot.board.phase, columns if query.whole else {"votes": COLUMNS["votes"]}),
+        "lines_html": lines_html(lines, columns if query.whole else PART_COLUMNS),
         "axis": axis(lines[0].scale) if lines and lines[0].scale else None,
         "snapshot": snapshot,
         "lines": lines,
         "total": len(board_lines(snapshot, query.unfiltered, part) if query.filters else lines),
         "choices": choices(snapshot),
-        "firsts": {name: column.first for name, column in COLUMNS.items()},
         "rules": rules_of(snapshot.board),
         "also": worth_knowing(snapshot.board.publication),
         "part": part,
@@ -104,15 +96,14 @@ def leaderboard_view(snapshot: Snapshot, query: BoardQuery, part: PartBoard | No
 
 def _offered(snapshot: Snapshot) -> list[str]:
     """The columns that a visitor can choose: not prices or speeds if no model states one."""
-    stated = {"price": "price", "speed": "speed", "licence": "licence"}
-    empty = {
-        name for name, fact in stated.items() if not any(getattr(facts, fact) for facts in snapshot.models if facts)
-    }
-    hidden = SHADOW_COLUMNS if snapshot.board.phase == SHADOW_PHASE else ()
-    return [name for name in COLUMNS if name not in FIXED and name not in hidden and name not in empty]
+    return [
+        name
+        for name, column in chosen_columns(",".join(COLUMNS), snapshot.board.phase).items()
+        if not column.stated or any(getattr(facts, name) for facts in snapshot.models)
+    ]
 
 
-def _meanings(phase: int, columns: tuple[str, ...]) -> dict[str, str]:
+def _meanings(phase: int, columns: Mapping[str, Column]) -> dict[str, str]:
     """What each column that is shown means, in this phase."""
     meanings = {name: COLUMNS[name].meaning for name in (*FIXED, *columns)}
     if phase == SHADOW_PHASE:

@@ -16,7 +16,7 @@ from tiltyard.pages.figures import plural
 from tiltyard.pages.svg import BROAD, Plot, dot, path, shares, thin_interval, words
 from tiltyard.validity.calibration import CalibrationCurve
 from tiltyard.web.addresses import compare_address
-from tiltyard.web.board_line import BoardLine
+from tiltyard.web.board_columns import BoardLine
 
 SHADES = 10
 HEATMAP_MODELS = 16

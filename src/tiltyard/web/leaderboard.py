@@ -22,8 +22,8 @@ from tiltyard.arena.verdict import MODEL_VOTES, BoardVerdict, Standing, board_ve
 from tiltyard.pages.escaping import Html
 from tiltyard.pages.svg import Scale
 from tiltyard.validity.publication import Badge, Publication
-from tiltyard.web.board_line import BoardLine
-from tiltyard.web.board_query import COLUMNS, NOT_THERE, PART_KEYS, BoardQuery, as_public
+from tiltyard.web.board_columns import CATEGORY_COLUMNS, COLUMNS, PART_COLUMNS, BoardLine
+from tiltyard.web.board_query import NOT_THERE, BoardQuery, as_public
 from tiltyard.web.rendering import environment
 
 Row = TypeVar("Row", bound=msgspec.Struct)
@@ -100,8 +100,8 @@ def withholds(snapshot: Snapshot) -> bool:
 
 def _standing(line: BoardLine) -> Standing:
     """Where a model stands on the board of a part of the votes. With few votes there it is provisional there."""
-    low, high = line.category_places or (None, None)
-    few = (line.part_votes or 0) < MODEL_VOTES
+    low, high = line.places or (None, None)
+    few = (line.votes or 0) < MODEL_VOTES
     return Standing(line.row.model, line.row.display_name, line.place or 0, low, high, line.provisional or few)
 
 
@@ -151,16 +151,10 @@ def _answers(line: BoardLine, query: BoardQuery) -> bool:
 
 def _in_order(lines: list[BoardLine], query: BoardQuery) -> tuple[BoardLine, ...]:
     """Rows sorted as requested; equal ones in the official order, those without the value at the end."""
-    column = query.sort or "rank"
-    if not query.whole:
-        column = column if column in PART_KEYS else "rank"
-        key = PART_KEYS[column]
-    else:
-        key = COLUMNS[column].key
-    known = [line for line in lines if key(line) is not None]
-    unknown = [line for line in lines if key(line) is None]
-    known.sort(key=key, reverse=(query.direction or COLUMNS[column].first) == "desc")  # type: ignore[arg-type]
-    return (*known, *unknown)
+    column = COLUMNS[query.sort if query.sort in (COLUMNS if query.whole else CATEGORY_COLUMNS) else "rank"]
+    known = [line for line in lines if column.key(line) is not None]
+    known.sort(key=column.key, reverse=(query.direction or column.first) == "desc")  # type: ignore[arg-type]
+    return (*known, *(line for line in lines if column.key(line) is None))
 
 
 class SiteModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -319,11 +313,11 @@ SHARED = [name for name in SiteRow.__struct_fields__ if name in BoardRow.__struc
 """What a row of the site says as the row of the board does."""
 
 
-def _about(line: BoardLine, place: int | None, places: tuple[int, int] | None) -> dict[str, Any]:
-    """Where a model stands on some board, and its interval there."""
-    (low, high), offline = places or (None, None), line.offline
+def _about(line: BoardLine) -> dict[str, Any]:
+    """Where a model stands on a board, and its interval there."""
+    (low, high), offline = line.places or (None, None), line.offline
     return {
-        "place": place,
+        "place": line.place,
         "place_best": low,
         "place_worst": high,
         **{name: getattr(line.facts, name) for name in ("model", "display_name", "provider", "licence")},
@@ -335,7 +329,7 @@ def _about(line: BoardLine, place: int | None, places: tuple[int, int] | None) -
 def line_values(line: BoardLine) -> SiteRow:
     """A line of the whole board, as far as it is public."""
     row = SiteRow(
-        **_about(line, line.row.rank, line.places) | {name: getattr(line.row, name) for name in SHARED},
+        **_about(line) | {name: getattr(line.row, name) for name in SHARED},
         stability=line.row.badge.value,
         rank_score=line.row.conservative,
         coverage=line.row.prompt_coverage,
@@ -350,7 +344,7 @@ def line_values(line: BoardLine) -> SiteRow:
 
 def part_values(line: BoardLine) -> PartRow | DayRow:
     """A line of the board of a part of the votes, or of an earlier day."""
-    shared, offline = _about(line, line.place, line.category_places), line.offline
+    shared, offline = _about(line), line.offline
     if line.then is not None:
         then = {name: getattr(line.then, name) for name in ("rating_shown", "rating", "deviation", "votes")}
         return DayRow(**shared, **then, place_now=line.row.rank)
@@ -440,12 +434,12 @@ KEPT_LINES = 4096
 """Cached rendered rows: a vote changes few of them."""
 
 
-def lines_html(lines: Iterable[BoardLine], columns: tuple[str, ...] | None) -> Html:
-    """Lines of the whole board with these columns, or of the board of a part (None), as rows of its table."""
-    return Html("".join([_line_html(line, columns) for line in lines]))
+def lines_html(lines: Iterable[BoardLine], columns: Iterable[str]) -> Html:
+    """Lines of a board with these columns, as rows of its table."""
+    return Html("".join([_line_html(line, tuple(columns)) for line in lines]))
 
 
 @lru_cache(maxsize=KEPT_LINES)
-def _line_html(line: BoardLine, columns: tuple[str, ...] | None) -> str:
+def _line_html(line: BoardLine, columns: tuple[str, ...]) -> str:
     macros: Any = environment().get_template("board_lines.html").module
-    return str(macros.part(line) if columns is None else macros.overall(line, columns))
+    return str(macros.row(line, {name: (COLUMNS | PART_COLUMNS)[name] for name in columns}))

@@ -18,7 +18,7 @@ from tiltyard.arena.store.weeks import KeptWeek
 from tiltyard.pages.figures import count, points
 from tiltyard.pages.share_card import ACCENT, INK, INSET, LINE, MUTED, WIDTH, ShareCard, legible
 from tiltyard.web import charts
-from tiltyard.web.board_line import BoardLine
+from tiltyard.web.board_columns import BoardLine
 from tiltyard.web.board_query import BoardQuery
 from tiltyard.web.failures import Failure
 from tiltyard.web.leaderboard import board_lines, said_of
