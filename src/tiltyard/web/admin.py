@@ -313,7 +313,7 @@ async def switch_answer(request: Request) -> Response:
 async def answer_page(request: Request) -> Response:
     """One answer as voters see it, with its author, for whoever decides whether it is served."""
     site, name = site_of(request), request.query_params.get("id", "")
-    line, shown = await asyncio.to_thread(admin_views.one_answer, site.engine.arena.store, site.shown_links, name)
+    line, shown = await asyncio.to_thread(admin_views.one_answer, site.engine.arena.store, site.answer_links, name)
     withheld = await site.engine.read(admin_views.withheld_answers)
     gone = await site.engine.read(lambda state: name in state.catalog.withdrawn)
     prompt = site.observatory.texts([("prompt", line.prompt_id)])[("prompt", line.prompt_id)]

@@ -23,8 +23,8 @@ from tiltyard.arena.store.desk import (
 from tiltyard.arena.store.files import files_of
 from tiltyard.arena.store.forgetting import delete_comment
 from tiltyard.errors import OptionError
-from tiltyard.web.shown import PublicAnswer
-from tiltyard.web.shown_links import ShownLinks
+from tiltyard.web.answer_files import PublicAnswer
+from tiltyard.web.answer_links import AnswerLinks
 from tiltyard.web.text import rendered_answer
 
 EXCERPT = 160
@@ -164,7 +164,7 @@ def report_lines(store: Store, off: list[str]) -> dict[str, object]:
     return {"reported": reported, "off": switched, "excerpts": excerpts, "comments": latest_comments(store)}
 
 
-def one_answer(store: Store, links: ShownLinks, name: str) -> tuple[ReportedAnswer, PublicAnswer]:
+def one_answer(store: Store, links: AnswerLinks, name: str) -> tuple[ReportedAnswer, PublicAnswer]:
     """An answer with its author, and as voters see it; an id that nothing has is an `OptionError`."""
     result = [] if "\x00" in name else answers_by_id(store, [name])
     if not result:

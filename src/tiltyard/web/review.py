@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from starlette.requests import Request
@@ -28,7 +27,7 @@ from tiltyard.web.failures import Failure
 from tiltyard.web.openapi import Call, ChoiceBody, HeldBackBody, MatchupBody, ReceiptBody, StateBody, UnrenderedBody
 from tiltyard.web.site import ReviewDesk, Site, site_of
 from tiltyard.web.visitors import START, Visitor, check_origin
-from tiltyard.web.vote import PURPOSE, asked, chosen, redirect, shown, texts_of
+from tiltyard.web.vote import PURPOSE, checked_form, pair_context, parse_ballot, redirect, rendered_text
 
 LISTED_MOST = 5_000
 """How many of one's own votes are listed once a review is closed."""
@@ -135,45 +134,37 @@ async def review_page(request: Request) -> Response:
                 return await _done_page(request, site, visitor, progress)
         progress = await site.engine.read(lambda _: progress_of(desk.chooser, visitor.voter, after=ahead))
     assert progress.open_ is not None
-    matchup = await _own(site, visitor, progress.open_)
-    return site.page("review.html", await _item(request, site, desk, visitor, matchup, progress), here="vote")
-
-
-async def _item(
-    request: Request, site: Site, desk: ReviewDesk, visitor: Visitor, matchup: ShownMatchup, progress: ReviewProgress
-) -> dict[str, Any]:
-    """What the page of an item shows."""
-    item = next(one for one in desk.review.record.items if one.item == matchup.prompt_id)
+    store = site.engine.arena.store
+    matchup = await asyncio.to_thread(shown_matchup, store, progress.open_, visitor.voter)
+    assert matchup is not None
+    item = next(item for item in desk.review.record.items if item.item == matchup.prompt_id)
     rubric = desk.review.record.rubrics.get(item.dimension, "")
-    context: dict[str, Any] = {
-        **await texts_of(site, matchup),
-        "matchup_id": matchup.matchup_id,
-        "token": site.visitors.token(request, PURPOSE),
+    comments = await asyncio.to_thread(comments_on, store, [name for name, _ in progress.others])
+    context = {
+        **await pair_context(request, matchup),
         "progress": progress,
         "dimension": item.dimension,
-        "rubric": await shown(rubric) if rubric else None,
+        "rubric": await rendered_text(rubric) if rubric else None,
         "long_words": 0,
         "most": COMMENT_MOST,
-        "told": await _told(request, site, visitor, progress),
+        "before": await _vote_before(request, visitor, progress),
+        "others": [(choice, comments.get(name, "")) for name, choice in progress.others],
     }
-    store = site.engine.arena.store
-    written = await asyncio.to_thread(comments_on, store, [name for name, _ in progress.others])
-    context["others"] = [(choice, written.get(name, "")) for name, choice in progress.others]
-    return context
+    return site.page("review.html", context, here="vote")
 
 
-async def _told(request: Request, site: Site, visitor: Visitor, progress: ReviewProgress) -> ShownMatchup | None:
+async def _vote_before(request: Request, visitor: Visitor, progress: ReviewProgress) -> ShownMatchup | None:
     """The vote just given, where its names are shown after it."""
-    after = request.query_params.get("after", "")
+    after, store = request.query_params.get("after", ""), site_of(request).engine.arena.store
     if not progress.names_after_vote or not SAFE_ID.match(after):
         return None
-    voted = await asyncio.to_thread(shown_matchup, site.engine.arena.store, after, visitor.voter)
+    voted = await asyncio.to_thread(shown_matchup, store, after, visitor.voter)
     return voted if voted is not None and voted.status is MatchupStatus.VOTED else None
 
 
 async def _done_page(request: Request, site: Site, visitor: Visitor, progress: ReviewProgress) -> Response:
-    context = {"progress": progress, "token": site.visitors.token(request, PURPOSE), "votes": None}
-    context["told"] = await _told(request, site, visitor, progress)
+    before = await _vote_before(request, visitor, progress)
+    context = {"progress": progress, "token": site.visitors.token(request, PURPOSE), "votes": None, "before": before}
     return site.page("review_done.html", context, here="vote")
 
 
@@ -212,8 +203,8 @@ async def start_reviewing(request: Request) -> Response:
 
 async def cast_vote(request: Request) -> Response:
     """Take a vote, and the comment that came with it; redirects to the next item."""
-    site, (matchup_id, visitor, form) = site_of(request), await asked(request)
-    choice, unrendered = chosen(form)
+    site, matchup_id, visitor, form = await checked_form(request)
+    choice, unrendered = parse_ballot(form)
     await site.engine.run(SubmitVote(matchup_id, visitor.voter, choice, unrendered=unrendered))
     if comment := form.get("comment", "").strip():
         await site.engine.run(ExplainVote(matchup_id, visitor.voter, (), comment))
@@ -222,7 +213,7 @@ async def cast_vote(request: Request) -> Response:
 
 async def cannot_judge(request: Request) -> Response:
     """Say that one cannot judge an item, and why; redirects to the next one."""
-    site, (matchup_id, visitor, form) = site_of(request), await asked(request)
+    site, matchup_id, visitor, form = await checked_form(request)
     reason = form.get("reason", "").strip()
     if not reason:
         raise Failure(400, "bad_request", "say in a few words why you cannot judge this. Go back and add it.")
@@ -233,8 +224,8 @@ async def cannot_judge(request: Request) -> Response:
 
 async def take_back(request: Request) -> Response:
     """Take a vote back; redirects to its item, with sides drawn anew."""
-    matchup_id, visitor, _ = await asked(request)
-    await site_of(request).engine.run(UndoVote(matchup_id, visitor.voter))
+    site, matchup_id, visitor, _ = await checked_form(request)
+    await site.engine.run(UndoVote(matchup_id, visitor.voter))
     return redirect("/")
 
 
@@ -266,8 +257,8 @@ async def new_reviewer(request: Request) -> Response:
     if not SAFE_ID.match(link):
         raise NotInvited("this is no link of a review. Send the last part of the link.")
     visitor = await site.visitors.enter(request, link)
-    one = await site.engine.read(lambda _: progress_of(desk.chooser, visitor.voter))
-    body = ReviewerBody(done=one.done, left=one.left, adjudicates=one.adjudicates)
+    progress = await site.engine.read(lambda _: progress_of(desk.chooser, visitor.voter))
+    body = ReviewerBody(done=progress.done, left=progress.left, adjudicates=progress.adjudicates)
     return Response(msgspec.json.encode(body), media_type="application/json")
 
 
@@ -294,12 +285,6 @@ def _desk(request: Request) -> tuple[Site, ReviewDesk]:
     site = site_of(request)
     assert site.review is not None
     return site, site.review
-
-
-async def _own(site: Site, visitor: Visitor, matchup_id: str) -> ShownMatchup:
-    result = await asyncio.to_thread(shown_matchup, site.engine.arena.store, matchup_id, visitor.voter)
-    assert result is not None
-    return result
 
 
 ROUTES = [
