@@ -60,7 +60,7 @@ PROMPTS_EACH_WAY = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class PageContext:
     """One page of a published folder while it is written: makes links from there to the others.
 
     Parameters:
@@ -107,7 +107,7 @@ class Spot:
             title=title or f"{heading} · {self.publication.title}",
             style=own_file("style.css") + package_text("tiltyard.publishing", "publish.css"),
             allow=f"{ALLOWED}; {allow}" if allow else ALLOWED,
-            spot=replace(self, file=file),
+            context=replace(self, file=file),
             publication=self.publication,
             heading=heading,
             description=description,
@@ -125,26 +125,26 @@ def model_files(publication: StaticSite) -> dict[str, str]:
     return {name: f"models/{slug(name)}.html" for name in names}
 
 
-def board_pages(spot: Spot, sha256: str) -> Iterator[tuple[str, bytes]]:
+def board_pages(context: PageContext, sha256: str) -> Iterator[tuple[str, bytes]]:
     """Further pages of long boards, the boards of parts, and the front page."""
-    publication = spot.publication
+    publication = context.publication
     for one in publication.boards:
         for first in range(ROWS, len(one.board), ROWS):
             ranks = f"Ranks {first + 1} to {min(first + ROWS, len(one.board))}"
             heading = ranks if one.dimension is None else f"{ranks}: {one.dimension}"
             title = f"{ranks} · {publication.title}"
             sections = [_section(publication, one, first)]
-            yield spot.page(_part_file(one, first), "ranks.html", heading, ranks, title=title, sections=sections)
+            yield context.page(_part_file(one, first), "ranks.html", heading, ranks, title=title, sections=sections)
     for part in publication.parts:
         if part.boards:
             description = f"{part.label}: {verdict(publication, part.boards[0])}"
             sections = [_section(publication, one, 0, of_part=True) for one in part.boards]
             heading = shortened(part.label)
-            yield spot.page(part.file, "ranks.html", heading, description, part=part, sections=sections)
+            yield context.page(part.file, "ranks.html", heading, description, part=part, sections=sections)
     if publication.parts:
-        title = spot.parts_title
-        yield spot.page(PARTS_PAGE, "parts.html", title, f"{title}: who leads in each.", ranks_in=_ranks_in)
-    yield spot.page(
+        title = context.parts_title
+        yield context.page(PARTS_PAGE, "parts.html", title, f"{title}: who leads in each.", ranks_in=_ranks_in)
+    yield context.page(
         "index.html",
         "front.html",
         publication.title,
@@ -261,16 +261,16 @@ def _ranks_in(one: PublishedBoard, parts: list[BoardPart]) -> tuple[list[str], l
     return [shortened(part.label, 24) for part, _ in boards], rows
 
 
-def pair_page(spot: Spot, file: str, result: Difference) -> bytes:
+def pair_page(context: PageContext, file: str, result: Difference) -> bytes:
     """The page of two models."""
     return comparison_page(
         result,
-        spot.publication.table,
-        texts=spot.publication.texts,
+        context.publication.table,
+        texts=context.publication.texts,
         template="publishing/pair.html",
         style=package_text("tiltyard.publishing", "publish.css"),
         allow=ALLOWED,
-        spot=replace(spot, file=file),
+        context=replace(context, file=file),
         card=BOARD_CARD,
     ).encode()
 
@@ -344,9 +344,9 @@ Result = tuple[str, list[float], float | None]
 """An opponent or a prompt, counts (won, lost, tied, both bad), and the share that the ratings expect."""
 
 
-def model_page(spot: Spot, model: str, tallies: Sequence[Tallies]) -> tuple[str, bytes]:
+def model_page(context: PageContext, model: str, tallies: Sequence[Tallies]) -> tuple[str, bytes]:
     """The page of a model: where it stands, whom it met, and its best and worst prompts."""
-    publication, name = spot.publication, spot.publication.name(model)
+    publication, name = context.publication, context.publication.name(model)
     standings = [
         _standing(one, entry, tally)
         for one, tally in zip(publication.boards, tallies, strict=True)
@@ -354,7 +354,7 @@ def model_page(spot: Spot, model: str, tallies: Sequence[Tallies]) -> tuple[str,
         if entry.model == model
     ]
     one, entry = standings[0]["board"], standings[0]["entry"]
-    return spot.page(
+    return context.page(
         f"models/{slug(model)}.html",
         "model.html",
         name,
@@ -396,14 +396,14 @@ def _expected(difference: NDArray[np.float64] | np.float64) -> NDArray[np.float6
     return np.asarray(1.0 / (1.0 + np.exp(-difference / POINTS_PER_LOGIT)))
 
 
-def methods_page(spot: Spot) -> tuple[str, bytes]:
+def methods_page(context: PageContext) -> tuple[str, bytes]:
     """How the ratings were made."""
-    return spot.page(
+    return context.page(
         "methods.html",
         "methods.html",
         "Methods",
         "How the ratings of this board are made.",
-        rules=spot.publication.rules,
+        rules=context.publication.rules,
         headline_of=headline,
         notes_of=footnotes,
         fit_verdict=fit_verdict,
@@ -421,9 +421,9 @@ FILES = {
 }
 
 
-def data_page(spot: Spot, hashes: Mapping[str, PublishedFile], more: dict[str, str]) -> tuple[str, bytes]:
+def data_page(context: PageContext, hashes: Mapping[str, PublishedFile], more: dict[str, str]) -> tuple[str, bytes]:
     """What can be downloaded, and how to check it."""
-    publication = spot.publication
+    publication = context.publication
     named = FILES | {
         one.file: "the ratings" + ("" if one.dimension is None else f" of {one.dimension}")
         for one in publication.boards
@@ -433,7 +433,7 @@ def data_page(spot: Spot, hashes: Mapping[str, PublishedFile], more: dict[str, s
         for name, what in (named | more).items()
         if name != FEED or publication.updated is not None
     ]
-    return spot.page(
+    return context.page(
         "data.html",
         "data.html",
         "Data and verification",

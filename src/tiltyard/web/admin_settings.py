@@ -11,17 +11,18 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from tiltyard.arena import events as e
-from tiltyard.arena.policy import PHASES, Limits, Policy
+from tiltyard.arena.policy import PHASES, Limits, Policy, TextsPublic
 from tiltyard.errors import OptionError
 from tiltyard.web import admin_views
 from tiltyard.web.admin import HOME, admin_page, append, desk, followed, posted, redirect
+from tiltyard.web.bodies import choice_of
 from tiltyard.web.reports import written
 from tiltyard.web.site import site_of
 
@@ -187,7 +188,7 @@ async def change_limits(request: Request) -> Response:
 async def change_texts_public(request: Request) -> Response:
     """Change when answers are public; the rest of the policy stays."""
     form = await posted(request)
-    return await _change_policy(request, "texts", texts_public=admin_views.texts_public_from(form))
+    return await _change_policy(request, "texts", texts_public=choice_of(form, "texts_public", *get_args(TextsPublic)))
 
 
 async def _change_policy(request: Request, done: str, **changes: Any) -> Response:

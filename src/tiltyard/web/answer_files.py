@@ -75,7 +75,6 @@ class PublicAnswer(msgspec.Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is said of the file."""
         return not self.html.strip()
 
 

@@ -219,7 +219,7 @@ COLUMNS: Mapping[str, Column] = {
     "moved": Column(
         "24 hours",
         "Places gained or lost in a day, and how far the raw rating moved.",
-        lambda line: line.moved and line.moved.places,
+        lambda line: line.moved.places if line.moved else None,
         cell=lambda line: (
             Cell(signed(line.moved.places), f"{signed(line.moved.rating_change)} points") if line.moved else Cell("–")
         ),

@@ -22,11 +22,11 @@ from tiltyard.web.board_query import BoardQuery, as_public, choices, query_of
 from tiltyard.web.leaderboard import (
     board_csv,
     board_lines,
+    board_sentence,
     board_values,
     csv_text,
     lines_html,
     part_words,
-    said_of,
 )
 from tiltyard.web.pages import CHECKED, names_of, page_at, prepared, public_page, rules_of
 from tiltyard.web.site import Site, site_of
@@ -58,7 +58,7 @@ def leaderboard_view(snapshot: Snapshot, query: BoardQuery, part: PartBoard | No
     lines = board_lines(snapshot, query, part)
     overall = bool(lines) and query.whole
     columns = chosen_columns(query.columns, snapshot.board.phase)
-    message, curve = said_of(snapshot, query, part), snapshot.study.weekly.calibration
+    message, curve = board_sentence(snapshot, query, part), snapshot.study.weekly.calibration
     return {
         "query": query,
         "verdict": message,

@@ -65,7 +65,6 @@ class BoardQuery(msgspec.Struct, frozen=True):
 
     @property
     def asked(self) -> dict[str, str]:
-        """What is not empty of it."""
         return {name: value for name, value in msgspec.structs.asdict(self).items() if value}
 
     @property
@@ -88,7 +87,6 @@ class BoardQuery(msgspec.Struct, frozen=True):
 
     @property
     def part(self) -> VotePart:
-        """Which votes it asks for."""
         return VotePart(self.category, self.language, self.kind, self.on, self.view == STYLE_VIEW)
 
     @property
@@ -103,7 +101,6 @@ class BoardQuery(msgspec.Struct, frozen=True):
 
     @property
     def filters(self) -> bool:
-        """Whether models are left out."""
         return bool(self.q or self.provider or self.licence or self.stability)
 
     @property

@@ -47,7 +47,6 @@ class WitnessFiles:
             return Path(self._file.name).open("rb"), self._head
 
     def close(self) -> None:
-        """Remove the file."""
         with self._lock:
             if self._file is not None:
                 self._file.close()
@@ -76,7 +75,7 @@ async def heads_json(request: Request) -> Response:
         HeadLine(
             str(row.head),
             written(row.at),
-            row.file and SignedHead(row.file.statement, row.file.key, row.file.signature),
+            SignedHead(row.file.statement, row.file.key, row.file.signature) if row.file else None,
         )
         for row in history
     ]

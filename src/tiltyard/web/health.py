@@ -89,7 +89,6 @@ class Health(msgspec.Struct, frozen=True):
 
     @property
     def well(self) -> bool:
-        """Whether votes can be taken."""
         return self.status is not Readiness.BROKEN
 
     @property

@@ -82,7 +82,7 @@ def _scale(snapshot: Snapshot, offline: OfflineBoard | None) -> Scale | None:
     return Scale.of([*ends, *(printed[row.model] for row in known if row.model in printed)], 4) if ends else None
 
 
-def said_of(snapshot: Snapshot, query: BoardQuery, part: PartBoard | None = None) -> BoardVerdict:
+def board_sentence(snapshot: Snapshot, query: BoardQuery, part: PartBoard | None = None) -> BoardVerdict:
     """The board of a query in one sentence; filters by name do not change it."""
     query = as_public(query, snapshot.board.phase)
     if query.whole:
@@ -382,7 +382,7 @@ def board_values(
         "phase": board.phase,
         "ordered_by": board.ordered_by if query.whole or query.part.is_dated else "bradley_terry",
         "votes": board.votes if query.whole else part.votes if part else 0,
-        "verdict": said_of(snapshot, query, part),
+        "verdict": board_sentence(snapshot, query, part),
         "publication": board.publication,
         "official_top_tier": board.official_top_tier,
         "intervals": _intervals(snapshot, offline),
@@ -442,4 +442,4 @@ def lines_html(lines: Iterable[BoardLine], columns: Iterable[str]) -> Html:
 @lru_cache(maxsize=KEPT_LINES)
 def _line_html(line: BoardLine, columns: tuple[str, ...]) -> str:
     macros: Any = environment().get_template("board_lines.html").module
-    return str(macros.row(line, {name: (COLUMNS | PART_COLUMNS)[name] for name in columns}))
+    return str(macros.row(line, {name: PART_COLUMNS.get(name) or COLUMNS[name] for name in columns}))

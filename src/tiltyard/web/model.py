@@ -101,7 +101,6 @@ class ModelPage(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def win_rate(self) -> float | None:
-        """Share of decisive votes won."""
         row = self.detail.row
         return row.wins / (row.wins + row.losses) if row.wins + row.losses else None
 
@@ -389,7 +388,6 @@ class ComparePage(msgspec.Struct, frozen=True):
 
     @property
     def votes(self) -> int:
-        """All counted votes between the two."""
         return self.record.votes
 
 

@@ -94,7 +94,6 @@ class SiteSettings:
 
     @property
     def proxies(self) -> tuple[IPv4Network | IPv6Network, ...]:
-        """The networks of trusted proxies."""
         return trusted_networks(self.trusted_proxies)
 
 

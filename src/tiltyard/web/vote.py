@@ -277,9 +277,11 @@ def sides_of(snapshot: Snapshot, matchup: ShownMatchup, effect: Effect | None) -
         rating = after if effect else float(ratings[number]) if facts else None
         return Side(model, facts.display_name if facts else model, rating, before, matchup.choice is choice)
 
+    before_a, after_a = (effect.before_a, effect.after_a) if effect else (None, None)
+    before_b, after_b = (effect.before_b, effect.after_b) if effect else (None, None)
     return (
-        side(Choice.A, matchup.a, matchup.model_a, effect and effect.before_a, effect and effect.after_a),
-        side(Choice.B, matchup.b, matchup.model_b, effect and effect.before_b, effect and effect.after_b),
+        side(Choice.A, matchup.a, matchup.model_a, before_a, after_a),
+        side(Choice.B, matchup.b, matchup.model_b, before_b, after_b),
     )
 
 
