@@ -302,25 +302,11 @@ async def pieces(file: IO[bytes]) -> AsyncIterator[bytes]:
 
 
 ONE = "/api/v1/matchups/{matchup_id}"
+NEW = {201: "A new pair to vote on", 200: "The pair that is open"}
+VOTED, BALLOTS = (ReceiptBody, HeldBackBody), (ChoiceBody, UnrenderedBody)
 CALLS = [
-    Call(
-        "/api/v1/matchups",
-        new_matchup,
-        "A new pair to vote on",
-        (MatchupBody,),
-        (403, 415, 429),
-        "POST",
-        statuses={201: "A new pair to vote on", 200: "The pair that is open"},
-    ),
-    Call(
-        f"{ONE}/vote",
-        cast_vote,
-        "Vote on a pair",
-        (ReceiptBody, HeldBackBody),
-        (403, 404, 409, 410, 415, 429),
-        "POST",
-        (ChoiceBody, UnrenderedBody),
-    ),
+    Call("/api/v1/matchups", new_matchup, "A new pair to vote on", (MatchupBody,), (403, 415, 429), "POST", (), NEW),
+    Call(f"{ONE}/vote", cast_vote, "Vote on a pair", VOTED, (403, 404, 409, 410, 415, 429), "POST", BALLOTS),
     Call(f"{ONE}/reveal", reveal_names, "Show a vote's names", (ReceiptBody,), (403, 404, 409, 410, 415), "POST"),
     Call(f"{ONE}/skip", skip_matchup, "Skip a pair", (StateBody,), (403, 404, 409, 410, 415, 429), "POST"),
     Call(f"{ONE}/undo", undo_vote, "Undo a vote", (StateBody,), (403, 404, 409, 415, 429), "POST"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -90,19 +90,17 @@ def board_sentence(snapshot: Snapshot, query: BoardQuery, part: PartBoard | None
     if part is None:
         return BoardVerdict("There are no votes in this part.", None, too_few_votes=True)
     votes = replace(query.unfiltered, sort="", direction="", columns="")
-    return verdict([_standing(line) for line in board_lines(snapshot, votes, part)])
+    standings = []
+    for line in board_lines(snapshot, votes, part):  # with few votes in the part a model is provisional there
+        provisional = line.provisional or (line.votes or 0) < MODEL_VOTES
+        places = line.places or (None, None)
+        standings.append(Standing(line.row.model, line.row.display_name, line.place or 0, *places, provisional))
+    return verdict(standings)
 
 
 def withholds(snapshot: Snapshot) -> bool:
     """Whether there are so few votes that the board shows no ranks or ratings; nor does any other page then."""
     return board_verdict(snapshot.board).too_few_votes
-
-
-def _standing(line: BoardLine) -> Standing:
-    """Where a model stands on the board of a part of the votes. With few votes there it is provisional there."""
-    low, high = line.places or (None, None)
-    few = (line.votes or 0) < MODEL_VOTES
-    return Standing(line.row.model, line.row.display_name, line.place or 0, low, high, line.provisional or few)
 
 
 def part_words(query: BoardQuery) -> str:
@@ -326,8 +324,10 @@ def _about(line: BoardLine) -> dict[str, Any]:
     }
 
 
-def line_values(line: BoardLine) -> SiteRow:
-    """A line of the whole board, as far as it is public."""
+def line_values(line: BoardLine) -> SiteRow | PartRow | DayRow:
+    """A line of a board, as far as it is public."""
+    if not line.whole:
+        return _part_values(line)
     row = SiteRow(
         **_about(line) | {name: getattr(line.row, name) for name in SHARED},
         stability=line.row.badge.value,
@@ -342,8 +342,7 @@ def line_values(line: BoardLine) -> SiteRow:
     return public_row(row, line.phase)
 
 
-def part_values(line: BoardLine) -> PartRow | DayRow:
-    """A line of the board of a part of the votes, or of an earlier day."""
+def _part_values(line: BoardLine) -> PartRow | DayRow:
     shared, offline = _about(line), line.offline
     if line.then is not None:
         then = {name: getattr(line.then, name) for name in ("rating_shown", "rating", "deviation", "votes")}
@@ -359,25 +358,20 @@ def part_values(line: BoardLine) -> PartRow | DayRow:
     )
 
 
-def _values(lines: Sequence[BoardLine], query: BoardQuery) -> tuple[Any, ...]:
-    return tuple(line_values(line) if query.whole else part_values(line) for line in lines)
-
-
-def _intervals(snapshot: Snapshot, offline: OfflineBoard | None) -> BoardIntervals | None:
-    """What the intervals and ranges of ranks hold for; None before there are any, and in phase 1."""
-    return None if offline is None or snapshot.board.phase == SHADOW_PHASE else offline.intervals
+def _about_board(snapshot: Snapshot, offline: OfflineBoard | None) -> dict[str, Any]:
+    """What every answer says beside the rows; in phase 1, and before there are any, it has no intervals."""
+    has_intervals = offline is not None and snapshot.board.phase > SHADOW_PHASE
+    return {"head": snapshot.head, "intervals": offline.intervals if offline and has_intervals else None}
 
 
 def board_values(
     snapshot: Snapshot, query: BoardQuery, part: PartBoard | None = None
 ) -> LeaderboardFile | PartFile | DayFile:
     """What the page of a query shows: its position in the log, the status, the lines."""
-    query = as_public(query, snapshot.board.phase)
-    board = public_board(snapshot.board)
-    offline = snapshot.study.offline if query.whole else part.offline if part else None
+    query, board = as_public(query, snapshot.board.phase), public_board(snapshot.board)
     shown: dict[str, Any] = {
+        **_about_board(snapshot, snapshot.study.offline if query.whole else part.offline if part else None),
         "seq": snapshot.seq,
-        "head": snapshot.head,
         "at": snapshot.at,
         "phase": board.phase,
         "ordered_by": board.ordered_by if query.whole or query.part.is_dated else "bradley_terry",
@@ -385,9 +379,8 @@ def board_values(
         "verdict": board_sentence(snapshot, query, part),
         "publication": board.publication,
         "official_top_tier": board.official_top_tier,
-        "intervals": _intervals(snapshot, offline),
         "query": query.asked,
-        "rows": _values(board_lines(snapshot, query, part), query),
+        "rows": tuple(map(line_values, board_lines(snapshot, query, part))),
     }
     if query.whole:
         return LeaderboardFile(**shown)
@@ -396,23 +389,19 @@ def board_values(
 
 def whole_board_values(snapshot: Snapshot) -> LiveBoardAnswer:
     """The whole board for programs: every field of its rows, and what the page adds to them."""
-    lines, board = board_lines(snapshot, BoardQuery()), public_board(snapshot.board)
-    rows = tuple(
-        {**msgspec.to_builtins(row), **msgspec.to_builtins(line_values(line))}
-        for row, line in zip(board.rows, lines, strict=True)
-    )
+    board = public_board(snapshot.board)
+    pairs = zip(board.rows, board_lines(snapshot, BoardQuery()), strict=True)
+    rows = tuple({**msgspec.to_builtins(row), **msgspec.to_builtins(line_values(line))} for row, line in pairs)
     return LiveBoardAnswer(
-        **msgspec.structs.asdict(replace(board, rows=rows)),
-        head=snapshot.head,
+        **msgspec.structs.asdict(board) | {"rows": rows},
+        **_about_board(snapshot, snapshot.study.offline),
         verdict=board_verdict(snapshot.board),
-        intervals=_intervals(snapshot, snapshot.study.offline),
     )
 
 
 def board_csv(snapshot: Snapshot, query: BoardQuery, part: PartBoard | None = None) -> str:
     """What the page of a query shows, as CSV with the same lines in the same order."""
-    query = as_public(query, snapshot.board.phase)
-    rows = [msgspec.structs.asdict(row) for row in _values(board_lines(snapshot, query, part), query)]
+    rows = [msgspec.structs.asdict(line_values(line)) for line in board_lines(snapshot, query, part)]
     return csv_text(rows[0] if rows else ("place", "model"), (row.values() for row in rows))
 
 
@@ -421,13 +410,12 @@ def csv_text(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(head)
-    writer.writerows([_safe(value) for value in row] for row in rows)
+    formulas = ("=", "+", "-", "@", "\t", "\r")
+    writer.writerows(
+        [f"'{value}" if isinstance(value, str) and value.startswith(formulas) else value for value in row]
+        for row in rows
+    )
     return out.getvalue()
-
-
-def _safe(value: object) -> object:
-    """A cell that a spreadsheet treats as text, not as a formula."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
 KEPT_LINES = 4096

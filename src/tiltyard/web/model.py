@@ -39,8 +39,7 @@ from tiltyard.battles.battle import Outcome
 from tiltyard.decisions.records import EstimatedDifference
 from tiltyard.decisions.two_models import compare_in
 from tiltyard.errors import TiltyardError
-from tiltyard.pages.figures import plural
-from tiltyard.reporting.grid import GridCell, GridRow, grid, most_telling
+from tiltyard.reporting.grid import GridCell, GridRow, grid
 from tiltyard.validity.calibration import CalibrationCurve
 from tiltyard.validity.voters import expected_scores
 from tiltyard.web.addresses import compare_address, model_address
@@ -119,12 +118,15 @@ def model_page(snapshot: Snapshot, state: ArenaState, every: VoteColumns, name: 
     facts = snapshot.model(name)
     votes, again = snapshot.study.votes, snapshot.study.replay
     latest = every.of_model(facts.number, RECENT)
+    hours = votes.at[(votes.model_a == facts.number) | (votes.model_b == facts.number)] // HOUR
+    ends = np.linspace(int(hours.min()), int(hours.max()) + 1, PIECES + 1) if len(hours) else []
+    edges = sorted({int(edge) * HOUR for edge in ends})  # of about equal periods, by the hour
     return ModelPage(
         facts=facts,
         detail=detail,
         form=recent_form(latest[::-1], facts.number),
         path=again.path(facts.number),
-        trend=both_bad_trend(votes, facts.number, _edges(votes, facts.number)),
+        trend=both_bad_trend(votes, facts.number, edges),
         calibration=again.calibration(facts.number),
         offline=_offline_row(snapshot, name),
         around=_around(snapshot, name),
@@ -140,10 +142,8 @@ def model_page(snapshot: Snapshot, state: ArenaState, every: VoteColumns, name: 
         ),
         answers=_answers(state, facts.number),
         beside={
-            near.record.name: {
-                record.name: record for record in by_prompt(state, state.catalog.model(near.record.name))
-            }
-            for near in detail.neighbours
+            name: {record.name: record for record in by_prompt(state, state.catalog.model(name))}
+            for name in (near.record.name for near in detail.neighbours)
         },
         leanings=leanings(state, facts.number),
         phase=snapshot.board.phase,
@@ -157,14 +157,6 @@ def _answers(state: ArenaState, model: int) -> dict[str, str]:
     return {
         state.catalog.prompts[prompt].prompt_id: shown[model, prompt] if prompt in public else "" for prompt in answered
     }
-
-
-def _edges(votes: VoteTable, model: int) -> list[int]:
-    """The edges of about equal periods from the hour of the model's first vote to that of its last."""
-    hours = votes.at[(votes.model_a == model) | (votes.model_b == model)] // HOUR
-    if not len(hours):
-        return []
-    return sorted({int(edge) * HOUR for edge in np.linspace(int(hours.min()), int(hours.max()) + 1, PIECES + 1)})
 
 
 def _offline_row(snapshot: Snapshot, name: str) -> OfflineRow | None:
@@ -232,34 +224,30 @@ def prompt_grid(
         blind: Whether the answers to prompts in use are hidden.
     """
     model, rivals = page.facts.model, list(page.beside)
-    shown = [page.facts.display_name, *(names[rival] for rival in rivals)]
-    rows, votes = [], {}
+    rows = []
     for records, state in ((page.detail.prompts, ""), (page.detail.retired_prompts, "retired")):
         for record in records:
             name, public = record.name, page.answers.get(record.name)
-            cells = tuple(_grid_cell(one) for one in (record, *(page.beside[rival].get(name) for rival in rivals)))
+            cells = [
+                GridCell(met.score, met.wins, met.losses, met.ties, met.both_bad)
+                if met is not None and met.votes
+                else None
+                for met in (record, *(page.beside[rival].get(name) for rival in rivals))
+            ]
             targets = [model_address(model, name), *(compare_address(model, rival, name) for rival in rivals)]
-            remark = HIDDEN if blind and public == "" else state
-            row = GridRow(name, cells, texts.get(name, name), subjects.get(name), remark=remark)
-            rows.append(replace(row, target=targets[0], targets=tuple(targets)) if public else row)
-            votes[name] = (float(record.votes),)
+            row = GridRow(name, cells, texts.get(name, name), subjects.get(name), weight=(float(record.votes),))
+            row = replace(row, remark=HIDDEN if blind and public == "" else state)
+            rows.append(replace(row, target=targets[0], targets=targets) if public else row)
     rows.sort(key=lambda row: row.losses)
-    kept = most_telling(rows, votes, MOST_PROMPTS)
-    left_out = f"{plural(len(rows) - len(kept), 'prompt')} with the fewest votes are left out."
     return grid(
-        [(name, f"where {name} lost") for name in shown],
-        kept,
+        [(name, f"where {name} lost") for name in (page.facts.display_name, *(names[rival] for rival in rivals))],
+        rows,
         label="By prompt",
-        left_out=left_out if len(kept) < len(rows) else "",
+        most=MOST_PROMPTS,
+        omitted="with the fewest votes are left out.",
         leads="A retired prompt leads to the answer, a cell of another model to both answers.",
         most_text=0,
     )
-
-
-def _grid_cell(record: Record | None) -> GridCell | None:
-    if record is None or not record.votes:
-        return None
-    return GridCell(record.score, record.wins, record.losses, record.ties, record.both_bad)
 
 
 LEANINGS = ("leanings", "leanings_by_prompt", "leanings_by_opponent")

@@ -24,7 +24,7 @@ from tiltyard.review.results import close_if_settled
 from tiltyard.web import api
 from tiltyard.web.bodies import form_of, json_of
 from tiltyard.web.failures import Failure
-from tiltyard.web.openapi import Call, ChoiceBody, HeldBackBody, MatchupBody, ReceiptBody, StateBody, UnrenderedBody
+from tiltyard.web.openapi import Call, MatchupBody, StateBody
 from tiltyard.web.site import ReviewDesk, Site, site_of
 from tiltyard.web.visitors import START, Visitor, check_origin
 from tiltyard.web.vote import PURPOSE, checked_form, pair_context, parse_ballot, redirect, rendered_text
@@ -121,20 +121,23 @@ async def review_page(request: Request) -> Response:
         return site.page("review_start.html", {"link": "", "token": ""}, here="vote")
     if request.state.is_head:
         return HTMLResponse()
-    ahead = 1 if "ahead" in request.query_params else 0
+    ahead, store = 1 if "ahead" in request.query_params else 0, site.engine.arena.store
     progress = await site.engine.read(lambda _: progress_of(desk.chooser, visitor.voter, after=ahead))
     if progress.closed:
-        return await _closed_page(site, visitor, progress)
+        now = 2**62  # a closed review's votes are final, whatever their time to undo them was
+        votes = await asyncio.to_thread(voted_matchups, store, visitor.voter, now, LISTED_MOST)
+        return site.page("review_done.html", {"progress": progress, "token": "", "votes": votes}, here="vote")
     if progress.serve:
         try:
             most = await site.engine.read(lambda state: len(state.schedule.open_of(visitor.voter)))
             await site.engine.run(ServeMatchup(visitor.voter, open_at_most=most + 1 if most < 2 + ahead else 1))
         except NothingLeft:
             if progress.open_ is None:
-                return await _done_page(request, site, visitor, progress)
+                before = await _vote_before(request, visitor, progress)
+                done = {"progress": progress, "token": site.visitors.token(request, PURPOSE)}
+                return site.page("review_done.html", {**done, "votes": None, "before": before}, here="vote")
         progress = await site.engine.read(lambda _: progress_of(desk.chooser, visitor.voter, after=ahead))
     assert progress.open_ is not None
-    store = site.engine.arena.store
     matchup = await asyncio.to_thread(shown_matchup, store, progress.open_, visitor.voter)
     assert matchup is not None
     item = next(item for item in desk.review.record.items if item.item == matchup.prompt_id)
@@ -160,19 +163,6 @@ async def _vote_before(request: Request, visitor: Visitor, progress: ReviewProgr
         return None
     voted = await asyncio.to_thread(shown_matchup, store, after, visitor.voter)
     return voted if voted is not None and voted.status is MatchupStatus.VOTED else None
-
-
-async def _done_page(request: Request, site: Site, visitor: Visitor, progress: ReviewProgress) -> Response:
-    before = await _vote_before(request, visitor, progress)
-    context = {"progress": progress, "token": site.visitors.token(request, PURPOSE), "votes": None, "before": before}
-    return site.page("review_done.html", context, here="vote")
-
-
-async def _closed_page(site: Site, visitor: Visitor, progress: ReviewProgress) -> Response:
-    """The names, once a review is closed."""
-    now = 2**62  # a closed review's votes are final, whatever their time to undo them was
-    votes = await asyncio.to_thread(voted_matchups, site.engine.arena.store, visitor.voter, now, LISTED_MOST)
-    return site.page("review_done.html", {"progress": progress, "token": "", "votes": votes}, here="vote")
 
 
 async def link_page(request: Request) -> Response:
@@ -298,28 +288,14 @@ ROUTES = [
 ]
 
 ONE = api.ONE
+CLOSED = (403, 404, 409, 410, 415)
+NEXT = {201: "A new item", 200: "The item that is open", 204: "Nothing is left"}
 CALLS = [
     Call("/api/v1/reviewers", new_reviewer, "Open a private link", (ReviewerBody,), (403, 415), "POST", (LinkBody,)),
-    Call(
-        "/api/v1/matchups",
-        next_item,
-        "The next item",
-        (MatchupBody,),
-        (403, 415),
-        "POST",
-        statuses={201: "A new item", 200: "The item that is open", 204: "Nothing is left"},
-    ),
-    Call(
-        f"{ONE}/vote",
-        api.cast_vote,
-        "Vote on an item",
-        (ReceiptBody, HeldBackBody),
-        (403, 404, 409, 410, 415),
-        "POST",
-        (ChoiceBody, UnrenderedBody),
-    ),
-    Call(f"{ONE}/skip", api.skip_matchup, "Cannot judge an item", (StateBody,), (403, 404, 409, 410, 415), "POST"),
-    Call(f"{ONE}/undo", api.undo_vote, "Take a vote back", (StateBody,), (403, 404, 409, 410, 415), "POST"),
+    Call("/api/v1/matchups", next_item, "The next item", (MatchupBody,), (403, 415), "POST", (), NEXT),
+    Call(f"{ONE}/vote", api.cast_vote, "Vote on an item", api.VOTED, CLOSED, "POST", api.BALLOTS),
+    Call(f"{ONE}/skip", api.skip_matchup, "Cannot judge an item", (StateBody,), CLOSED, "POST"),
+    Call(f"{ONE}/undo", api.undo_vote, "Take a vote back", (StateBody,), CLOSED, "POST"),
     Call(f"{ONE}/comment", comment_on, "Say why", (StateBody,), (400, 403, 404, 410, 415), "POST", (CommentBody,)),
     Call(ONE, api.matchup_status, "The state of one of your items", (StateBody,), (404,)),
 ]
