@@ -99,10 +99,10 @@ def site_files(publication: StaticSite, spare: Path, kept: Kept) -> Iterator[tup
     yield noted(PARQUET, parquet.read_bytes())
     yield noted(COLUMNS, column_file(publication.table))
     yield noted(SCHEMA, schema_text("battle").encode())
-    for one in publication.boards:
-        report = EloReport.of(one.board)
+    for published in publication.boards:
+        report = EloReport.of(published.board)
         report.details["battles_sha256"] = hashes["battles.jsonl"].sha256
-        yield noted(one.file, report.to_json().encode())
+        yield noted(published.file, report.to_json().encode())
     if publication.texts:
         yield noted(PROMPTS, json_text(dict(publication.texts)).encode())
     if publication.names:
@@ -134,7 +134,7 @@ def manifest_of(publication: StaticSite, hashes: dict[str, PublishedFile]) -> Pu
         battles=publication.table.n_battles,
         models=len(publication.table.models),
         rules=publication.rules,
-        boards=tuple(BoardFile(file=one.file, dimension=one.dimension) for one in publication.boards),
+        boards=tuple(BoardFile(file=published.file, dimension=published.dimension) for published in publication.boards),
         texts=publication.show_texts,
         notes=publication.notes,
         blind=publication.blind,
@@ -151,7 +151,7 @@ def _pages(
     for pair, file in pairs.items():
         yield file, pair_page(PageContext(publication, cards=cards), file, compared[pair])
     context = PageContext(publication, cards=cards, models=model_files(publication), pairs=pairs)
-    tallies = [board_tallies(publication, one) for one in publication.boards]
+    tallies = [board_tallies(publication, published) for published in publication.boards]
     for model in context.models:
         yield model_page(context, model, tallies)
     yield methods_page(context)
@@ -166,24 +166,24 @@ def _compared(publication: StaticSite) -> dict[tuple[str, str], Difference]:
     """The difference of every pair that has a page: neighbours on the board, and the first models with each other."""
     estimator, solved_before = publication.rules.estimator(), dict[tuple[str, str], "Solved"]()
     compared = {}
-    for one, other in chosen_pairs(publication):
+    for better, other in chosen_pairs(publication):
         try:
             result = compare_in(
-                publication.table, one, other, estimator, texts=publication.texts, solved_before=solved_before
+                publication.table, better, other, estimator, texts=publication.texts, solved_before=solved_before
             )
         except (BattleError, RatingError):
             continue
         if publication.missing:
             result = replace(result, remarks=(*result.remarks, f"of the whole run, {publication.missing}"))
-        compared[one, other] = result
+        compared[better, other] = result
     return compared
 
 
 def chosen_pairs(publication: StaticSite) -> list[tuple[str, str]]:
     """The pairs that have a page, the better model first."""
     pairs: dict[frozenset[str], tuple[str, str]] = {}
-    for one in publication.boards:
-        names = one.board.models
+    for published in publication.boards:
+        names = published.board.models
         first = names[:FIRST]
         chosen = [(a, b) for place, a in enumerate(first) for b in first[place + 1 :]]
         for pair in [*pairwise(names), *chosen]:
@@ -238,8 +238,10 @@ def feed(publication: StaticSite, sha256: str) -> str:
         id=uuid5(NAMESPACE_URL, url or title),
         entry=uuid5(NAMESPACE_URL, f"{url or title}#{sha256}"),
         words="; ".join(
-            f"{one.dimension}: {verdict(publication, one)}" if one.dimension else verdict(publication, one)
-            for one in publication.boards
+            f"{published.dimension}: {verdict(publication, published)}"
+            if published.dimension
+            else verdict(publication, published)
+            for published in publication.boards
         ),
     )
 

@@ -229,8 +229,8 @@ async def prompts(request: Request) -> Response:
     site = site_of(request)
     lines = await site.engine.read(admin_views.prompt_lines)
     texts = await asyncio.to_thread(prompt_texts, site.engine.arena.store)
-    shown = {name: admin_views.excerpt(text) for name, text in texts.items()}
-    return admin_page(request, "prompts", {"lines": lines, "texts": shown})
+    excerpts = {name: admin_views.excerpt(text) for name, text in texts.items()}
+    return admin_page(request, "prompts", {"lines": lines, "texts": excerpts})
 
 
 async def switch_model(request: Request) -> Response:
@@ -259,7 +259,11 @@ async def reports(request: Request) -> Response:
     return admin_page(request, "reports", await asyncio.to_thread(admin_views.report_lines, engine.arena.store, off))
 
 
-ANSWER_EVENTS = {"on": e.ResponseEnabled, "off": e.ResponseDisabled, "withdrawn": e.ResponseWithdrawn}
+ANSWER_EVENTS: Mapping[str, type[e.ResponseEnabled | e.ResponseDisabled | e.ResponseWithdrawn]] = {
+    "on": e.ResponseEnabled,
+    "off": e.ResponseDisabled,
+    "withdrawn": e.ResponseWithdrawn,
+}
 
 
 async def settle_report(request: Request) -> Response:

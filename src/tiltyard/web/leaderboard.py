@@ -93,8 +93,8 @@ def board_sentence(snapshot: Snapshot, query: BoardQuery, part: PartBoard | None
     standings = []
     for line in board_lines(snapshot, votes, part):  # with few votes in the part a model is provisional there
         provisional = line.provisional or (line.votes or 0) < MODEL_VOTES
-        places = line.places or (None, None)
-        standings.append(Standing(line.row.model, line.row.display_name, line.place or 0, *places, provisional))
+        low, high = line.places or (None, None)
+        standings.append(Standing(line.row.model, line.row.display_name, line.place or 0, low, high, provisional))
     return verdict(standings)
 
 
@@ -369,7 +369,7 @@ def board_values(
 ) -> LeaderboardFile | PartFile | DayFile:
     """What the page of a query shows: its position in the log, the status, the lines."""
     query, board = as_public(query, snapshot.board.phase), public_board(snapshot.board)
-    shown: dict[str, Any] = {
+    values: dict[str, Any] = {
         **_about_board(snapshot, snapshot.study.offline if query.whole else part.offline if part else None),
         "seq": snapshot.seq,
         "at": snapshot.at,
@@ -383,8 +383,8 @@ def board_values(
         "rows": tuple(map(line_values, board_lines(snapshot, query, part))),
     }
     if query.whole:
-        return LeaderboardFile(**shown)
-    return (DayFile if query.part.is_dated else PartFile)(**shown, all_votes=board.votes)
+        return LeaderboardFile(**values)
+    return (DayFile if query.part.is_dated else PartFile)(**values, all_votes=board.votes)
 
 
 def whole_board_values(snapshot: Snapshot) -> LiveBoardAnswer:

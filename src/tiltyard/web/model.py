@@ -113,13 +113,15 @@ def model_page(snapshot: Snapshot, state: ArenaState, every: VoteColumns, name: 
     """The page of an enabled model; a missing or disabled one is an `ArenaError`."""
     detail = model_detail(state, name, snapshot.board)
     ranks = {row.model: row.rank for row in snapshot.board.rows}
-    near = tuple(msgspec.structs.replace(one, rank=ranks.get(one.record.name, one.rank)) for one in detail.neighbours)
+    near = tuple(
+        msgspec.structs.replace(near, rank=ranks.get(near.record.name, near.rank)) for near in detail.neighbours
+    )
     detail = msgspec.structs.replace(detail, neighbours=near)
     facts = snapshot.model(name)
     votes, again = snapshot.study.votes, snapshot.study.replay
     latest = every.of_model(facts.number, RECENT)
     hours = votes.at[(votes.model_a == facts.number) | (votes.model_b == facts.number)] // HOUR
-    ends = np.linspace(int(hours.min()), int(hours.max()) + 1, PIECES + 1) if len(hours) else []
+    ends = np.linspace(int(hours.min()), int(hours.max()) + 1, PIECES + 1) if len(hours) else hours
     edges = sorted({int(edge) * HOUR for edge in ends})  # of about equal periods, by the hour
     return ModelPage(
         facts=facts,
@@ -151,11 +153,12 @@ def model_page(snapshot: Snapshot, state: ArenaState, every: VoteColumns, name: 
 
 
 def _answers(state: ArenaState, model: int) -> dict[str, str]:
-    public, shown = public_prompts(state), shown_answers(state.catalog)
+    public, answers = public_prompts(state), shown_answers(state.catalog)
     kept_back = state.catalog.prompt_reserved
-    answered = sorted(prompt for author, prompt in shown if author == model and not kept_back[prompt])
+    answered = sorted(prompt for author, prompt in answers if author == model and not kept_back[prompt])
     return {
-        state.catalog.prompts[prompt].prompt_id: shown[model, prompt] if prompt in public else "" for prompt in answered
+        state.catalog.prompts[prompt].prompt_id: answers[model, prompt] if prompt in public else ""
+        for prompt in answered
     }
 
 
@@ -194,7 +197,7 @@ def chosen_prompt(page: ModelPage, asked: str | None) -> str | None:
     if asked is not None and asked in page.answers:
         return asked
     votes = {record.name: record.votes for record in (*page.detail.prompts, *page.detail.retired_prompts)}
-    public = [prompt for prompt, shown in page.answers.items() if shown]
+    public = [prompt for prompt, answer in page.answers.items() if answer]
     return max(public, key=lambda prompt: votes.get(prompt, 0), default=None)
 
 
@@ -204,10 +207,10 @@ EXTREMES = 5
 
 def extremes(page: ModelPage) -> tuple[tuple[Record, ...], tuple[Record, ...]] | None:
     """The prompts on which it did worst and best, the most telling first; None if all of them fit on one screen."""
-    records = [one for one in (*page.detail.prompts, *page.detail.retired_prompts) if one.score is not None]
+    records = [record for record in (*page.detail.prompts, *page.detail.retired_prompts) if record.score is not None]
     if len(records) <= 2 * EXTREMES:
         return None
-    records.sort(key=lambda one: (one.wins - one.losses, one.score or 0.0))
+    records.sort(key=lambda record: (record.wins - record.losses, record.score or 0.0))
     return tuple(records[:EXTREMES]), tuple(records[: -EXTREMES - 1 : -1])
 
 
@@ -365,9 +368,9 @@ class ComparePage(msgspec.Struct, frozen=True):
     @property
     def examples(self) -> tuple[tuple[str, Record], ...]:
         """Prompts whose answers may be shown on which each of the two won most: the winner's name, the record."""
-        shown = [record for record in self.prompts if record.name in self.answers]
-        ours = max(shown, key=lambda record: record.wins - record.losses, default=None)
-        theirs = min(shown, key=lambda record: record.wins - record.losses, default=None)
+        public = [record for record in self.prompts if record.name in self.answers]
+        ours = max(public, key=lambda record: record.wins - record.losses, default=None)
+        theirs = min(public, key=lambda record: record.wins - record.losses, default=None)
         return tuple(
             (one.display_name, record)
             for one, record, ahead in ((self.a, ours, 1), (self.b, theirs, -1))

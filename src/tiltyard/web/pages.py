@@ -148,7 +148,7 @@ def page_of(site: Site, snapshot: Snapshot, name: str) -> ModelPage:
 def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None) -> dict[str, Any]:
     """What a model's template shows."""
     page = page_of(site, snapshot, name)
-    names, shown, store = names_of(snapshot), page.facts.display_name, site.engine.arena.store
+    names, display_name, store = names_of(snapshot), page.facts.display_name, site.engine.arena.store
     prompt = chosen_prompt(page, asked)
     hidden = prompt is not None and not page.answers[prompt]
     text, answers = _texts(site, prompt, [] if prompt is None or hidden else [page.answers[prompt]])
@@ -171,9 +171,9 @@ def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None) -> 
         "rated": rated,
         "chosen": asked is not None,
         "extremes": extremes(page),
-        "path_chart": charts.path_chart(page.path, shown) if drawn else None,
-        "trend_chart": charts.trend_chart(page.trend, shown) if drawn else None,
-        "calibration_chart": charts.calibration_chart(page.calibration, shown) if drawn else None,
+        "path_chart": charts.path_chart(page.path, display_name) if drawn else None,
+        "trend_chart": charts.trend_chart(page.trend, display_name) if drawn else None,
+        "calibration_chart": charts.calibration_chart(page.calibration, display_name) if drawn else None,
         "reasons": reasons.get(name),
         "rival_grid": against,
         "grid_left_out": left_out,
@@ -282,8 +282,8 @@ def difference_words(page: ComparePage) -> str:
 
 
 def _compared(site: Site, page: ComparePage, asked: str | None, texts: Mapping[str, str]) -> dict[str, Any]:
-    shown = (prompt for prompt in page.shared if prompt in page.answers)
-    prompt = asked if asked in page.shared else next(shown, None)
+    public = (prompt for prompt in page.shared if prompt in page.answers)
+    prompt = asked if asked in page.shared else next(public, None)
     text, answers = _texts(site, prompt, list(page.answers.get(prompt, ())) if prompt is not None else [])
     record = page.record
     message = (

@@ -84,10 +84,10 @@ def progress_of(chooser: ReviewChooser, person: str, *, after: int = 0) -> Revie
     """Where a person is. Called in the writing thread; `after` counts items as done that are shown ahead."""
     log, rules = chooser.log, chooser.log.rules
     assert rules is not None
-    own = sorted((turn for turn in log.latest.values() if turn.person == person), key=lambda turn: turn.item)
-    done = [turn for turn in own if turn.status in ("voted", "cannot")]
-    votes = sorted((turn for turn in own if turn.status == "voted"), key=lambda turn: turn.closed_at)
-    open_ = [turn for turn in own if turn.status == "open"]
+    turns = sorted((turn for turn in log.latest.values() if turn.person == person), key=lambda turn: turn.item)
+    done = [turn for turn in turns if turn.status in ("voted", "cannot")]
+    votes = sorted((turn for turn in turns if turn.status == "voted"), key=lambda turn: turn.closed_at)
+    open_ = [turn for turn in turns if turn.status == "open"]
     here = open_[after:]
     last = (open_[:after] or votes)[-1:]
     left = chooser.assignment.left(person)
@@ -103,7 +103,7 @@ def progress_of(chooser: ReviewChooser, person: str, *, after: int = 0) -> Revie
         left=max(0, len(left) - after),
         minutes=None if pace is None else pace * len(left) / 60.0,
         open_=here[0].matchup_id if here else None,
-        serve=not here or any(turn.status == "undone" and turn.item < here[0].item for turn in own),
+        serve=not here or any(turn.status == "undone" and turn.item < here[0].item for turn in turns),
         last=last[0].matchup_id if last and rules.holds_names and not chooser.is_final(last[0].matchup_id) else None,
         adjudicates=person in rules.adjudicators,
         closed=rules.closed,

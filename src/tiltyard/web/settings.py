@@ -63,8 +63,11 @@ class SiteSettings:
 
     def __post_init__(self) -> None:
         trusted_networks(self.trusted_proxies)
-        given = self.secrets if self.secret else ()
-        for name, value in (*((SECRET_VARIABLE, one) for one in given), (ADMIN_SECRET_VARIABLE, self.admin_secret)):
+        secrets = self.secrets if self.secret else ()
+        for name, value in (
+            *((SECRET_VARIABLE, secret) for secret in secrets),
+            (ADMIN_SECRET_VARIABLE, self.admin_secret),
+        ):
             if value is not None and len(value) < SECRET_LENGTH:
                 raise OptionError(f"{name} is shorter than {SECRET_LENGTH} characters. Make it long and random.")
         if not 0 < self.longest_wait <= MOST_WAIT_SECONDS:
