@@ -118,6 +118,7 @@ def model_page(snapshot: Snapshot, state: ArenaState, every: VoteColumns, name: 
     )
     detail = msgspec.structs.replace(detail, neighbours=near)
     facts = snapshot.model(name)
+    offline, around = _by_bradley_terry(snapshot, name)
     votes, again = snapshot.study.votes, snapshot.study.replay
     latest = every.of_model(facts.number, RECENT)
     hours = votes.at[(votes.model_a == facts.number) | (votes.model_b == facts.number)] // HOUR
@@ -130,8 +131,8 @@ def model_page(snapshot: Snapshot, state: ArenaState, every: VoteColumns, name: 
         path=again.path(facts.number),
         trend=both_bad_trend(votes, facts.number, edges),
         calibration=again.calibration(facts.number),
-        offline=_offline_row(snapshot, name),
-        around=_around(snapshot, name),
+        offline=offline,
+        around=around,
         latest=tuple(
             SeenVote(
                 vote.at // HOUR * HOUR,
@@ -162,25 +163,14 @@ def _answers(state: ArenaState, model: int) -> dict[str, str]:
     }
 
 
-def _offline_row(snapshot: Snapshot, name: str) -> OfflineRow | None:
-    offline = snapshot.study.offline
-    return next((row for row in offline.rows if row.model == name), None) if offline else None
-
-
-def _around(snapshot: Snapshot, name: str) -> Neighbourhood | None:
-    offline = snapshot.study.offline
-    row = _offline_row(snapshot, name)
-    if offline is None or row is None:
-        return None
-    place = offline.rows.index(row)
-    above = offline.rows[place - 1] if place else None
-    below = offline.rows[place + 1] if place + 1 < len(offline.rows) else None
-    return Neighbourhood(
-        above.model if above else None,
-        above.votes_to_swap if above else None,
-        below.model if below else None,
-        row.votes_to_swap,
-    )
+def _by_bradley_terry(snapshot: Snapshot, name: str) -> tuple[OfflineRow | None, Neighbourhood | None]:
+    """A model's line on the board of all votes, and the models beside it there."""
+    rows = snapshot.study.offline.rows if snapshot.study.offline else ()
+    for above, row, below in zip([None, *rows], rows, [*rows[1:], None], strict=False):
+        if row.model == name:
+            rise = (above.model, above.votes_to_swap) if above else (None, None)
+            return row, Neighbourhood(*rise, below.model if below else None, row.votes_to_swap)
+    return None, None
 
 
 def result_for(vote: CastVote, model: int) -> str:
