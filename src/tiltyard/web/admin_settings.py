@@ -105,13 +105,8 @@ def policy_groups(policy: Policy) -> list[SettingGroup]:
             continue
         help_of = explanations(type(value))
         lines = tuple(
-            _line(
-                f"{field.name}.{one.name}",
-                getattr(value, one.name),
-                getattr(usual, one.name),
-                help_of.get(one.name, ""),
-            )
-            for one in msgspec.structs.fields(type(value))
+            _line(f"{field.name}.{name}", getattr(value, name), getattr(usual, name), help_of.get(name, ""))
+            for name in value.__struct_fields__
         )
         groups.append(SettingGroup(field.name.replace("_", " "), help_of[""], lines))
     return [SettingGroup(OTHERS, "Who is served with whom, and what pages show.", tuple(single)), *groups]
@@ -119,14 +114,8 @@ def policy_groups(policy: Policy) -> list[SettingGroup]:
 
 def _line(name: str, value: object, usual: object, meaning: str) -> SettingLine:
     source = SECTION.search(meaning)
-    return SettingLine(
-        name,
-        written(msgspec.to_builtins(value)),
-        unit_of(name, value),
-        SECTION.sub("", meaning),
-        source[1] if source else "",
-        value != usual,
-    )
+    text, unit = written(msgspec.to_builtins(value)), unit_of(name, value)
+    return SettingLine(name, text, unit, SECTION.sub("", meaning), source[1] if source else "", value != usual)
 
 
 def unit_of(name: str, value: object) -> str:

@@ -154,7 +154,7 @@ class Choices(msgspec.Struct, frozen=True):
 def choices(snapshot: Snapshot) -> Choices:
     """The filters that are useful for this board."""
     enabled = [model for model in snapshot.models if model.enabled]
-    public = snapshot.board.phase > SHADOW_PHASE
+    public, at = snapshot.board.phase > SHADOW_PHASE, snapshot.study.votes.at
     return Choices(
         tuple(sorted({model.provider for model in enabled} - {""}, key=str.casefold)),
         tuple(sorted({model.licence for model in enabled} - {""}, key=str.casefold)),
@@ -162,15 +162,10 @@ def choices(snapshot: Snapshot) -> Choices:
         tuple(snapshot.study.categories.items()) if public else (),
         _several(snapshot.study.languages) if public else (),
         _several(snapshot.study.kinds) if public else (),
-        _first_and_last(snapshot) if public else None,
+        (day_of(int(at.min())), day_of(int(at.max()))) if public and len(at) else None,
     )
 
 
 def _several(counts: Mapping[str, int]) -> tuple[str, ...]:
     """What can be chosen from; nothing if there is no choice."""
     return tuple(counts) if len(counts) > 1 else ()
-
-
-def _first_and_last(snapshot: Snapshot) -> tuple[str, str] | None:
-    at = snapshot.study.votes.at
-    return (day_of(int(at.min())), day_of(int(at.max()))) if len(at) else None

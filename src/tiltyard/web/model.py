@@ -168,8 +168,8 @@ def _by_bradley_terry(snapshot: Snapshot, name: str) -> tuple[OfflineRow | None,
     rows = snapshot.study.offline.rows if snapshot.study.offline else ()
     for above, row, below in zip([None, *rows], rows, [*rows[1:], None], strict=False):
         if row.model == name:
-            rise = (above.model, above.votes_to_swap) if above else (None, None)
-            return row, Neighbourhood(*rise, below.model if below else None, row.votes_to_swap)
+            next_above, rise = (above.model, above.votes_to_swap) if above else (None, None)
+            return row, Neighbourhood(next_above, rise, below.model if below else None, row.votes_to_swap)
     return None, None
 
 

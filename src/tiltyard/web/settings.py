@@ -74,10 +74,8 @@ class SiteSettings:
             raise OptionError(f"a longest wait of {self.longest_wait} seconds is out of range. Choose 0.1 to 60.")
         if self.public_url is not None:
             check_web_address(self.public_url)
-        if self.answers_host:
-            self._check_answers_host()
-
-    def _check_answers_host(self) -> None:
+        if not self.answers_host:
+            return
         if self.public_url is None:
             raise OptionError("--answers-host needs --public-url: only pages of that address may show the answers.")
         if not re.fullmatch(r"[a-z0-9.-]+(:[0-9]{1,5})?", self.answers_host):

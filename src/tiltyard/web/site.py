@@ -51,18 +51,13 @@ class Site(msgspec.Struct, frozen=True):
 
     def facts(self, snapshot: Snapshot | None = None) -> SiteFacts:
         """The shared frame of every page, by the snapshot that the page shows."""
+        title, notice, review = self.settings.title, self.settings.notice, self.review is not None
         try:
             snapshot = snapshot or self.observatory.snapshot
         except ArenaError:
-            return SiteFacts(self.settings.title, notice=self.settings.notice, review=self.review is not None)
-        return SiteFacts(
-            self.settings.title,
-            snapshot.head,
-            self.settings.notice,
-            blind=snapshot.blind,
-            public_url=(self.settings.public_url or "").rstrip("/"),
-            review=self.review is not None,
-        )
+            return SiteFacts(title, notice=notice, review=review)
+        public_url = (self.settings.public_url or "").rstrip("/")
+        return SiteFacts(title, snapshot.head, notice, snapshot.blind, public_url, review=review)
 
     def page(
         self,

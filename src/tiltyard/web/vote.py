@@ -47,7 +47,7 @@ LONG_LINES = 10
 """From this length on a text may not fit its box, and can be expanded."""
 
 
-class TranscriptStep(msgspec.Struct, frozen=True):
+class RenderedStep(msgspec.Struct, frozen=True):
     """A step of an agent's transcript: folded, but for the last one. What tools get and give is shown as it is."""
 
     number: int
@@ -72,7 +72,7 @@ class RenderedText(msgspec.Struct, frozen=True):
     """Where the file is, if it is not a text; `html` is then a description, or empty."""
     played_seconds: int = 0
     """How long a sound or film is played before the vote."""
-    steps: tuple[TranscriptStep, ...] = ()
+    steps: tuple[RenderedStep, ...] = ()
     """The steps of an agent's transcript, in place of `html`."""
 
 
@@ -242,7 +242,7 @@ async def _rendered_answer(text: str) -> RenderedText:
     if steps := read_steps(text):
         html = [None if step.is_tool else await _html(step.body) for step in steps]
         parts = tuple(
-            TranscriptStep(step.number, step.heading, rendered, step.body, count_words(step.body))
+            RenderedStep(step.number, step.heading, rendered, step.body, count_words(step.body))
             for step, rendered in zip(steps, html, strict=True)
         )
         return RenderedText(Html(""), count_words(text), is_long=False, is_plain=False, is_empty=False, steps=parts)
