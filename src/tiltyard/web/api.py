@@ -134,18 +134,18 @@ async def cast_vote(request: Request) -> Response:
         block=site.visitors.block(visitor),
         unrendered=ballot.unrendered,
     )
-    return _told(await site.engine.run(vote))
+    return _receipt_json(await site.engine.run(vote))
 
 
 async def reveal_names(request: Request) -> Response:
     """The names of a vote that was sent with `"reveal": false`. It is final then, and cannot be undone. No body."""
-    site, matchup_id, visitor = await _asked(request)
-    return _told(await site.engine.run(RevealNames(matchup_id, visitor.voter)))
+    site, matchup_id, visitor = await _checked_call(request)
+    return _receipt_json(await site.engine.run(RevealNames(matchup_id, visitor.voter)))
 
 
 async def skip_matchup(request: Request) -> Response:
     """Skip a pair without a vote; it cannot be voted on afterwards. Again: nothing changes. No body."""
-    site, matchup_id, visitor = await _asked(request)
+    site, matchup_id, visitor = await _checked_call(request)
     await site.engine.run(SkipMatchup(matchup_id, visitor.voter, quotas=site.visitors.quotas(visitor, "skip")))
     return _json(StateBody(matchup_id=matchup_id, status=MatchupStatus.SKIPPED))
 
@@ -155,12 +155,12 @@ async def undo_vote(request: Request) -> Response:
 
     The pair stays closed, and its names unknown. No body.
     """
-    site, matchup_id, visitor = await _asked(request)
+    site, matchup_id, visitor = await _checked_call(request)
     await site.engine.run(UndoVote(matchup_id, visitor.voter, quotas=site.visitors.quotas(visitor, "undo")))
     return _json(StateBody(matchup_id=matchup_id, status=MatchupStatus.UNDONE))
 
 
-async def _asked(request: Request) -> tuple[Site, str, Visitor]:
+async def _checked_call(request: Request) -> tuple[Site, str, Visitor]:
     """The site, the matchup that a call without a body is about, and who sent it."""
     site = site_of(request)
     check_origin(request, site.settings)
@@ -251,8 +251,8 @@ def _json(value: object, status: int = 200) -> Response:
     return Response(msgspec.json.encode(value), status, media_type="application/json")
 
 
-def _told(receipt: Receipt) -> Response:
-    """What a voter is told about the vote: the names if it is final, else until when it can be undone."""
+def _receipt_json(receipt: Receipt) -> Response:
+    """What a voter learns of the vote: the names if it is final, else until when it can be undone."""
     name, choice, names = receipt.matchup_id, receipt.choice, receipt.names
     if names is not None:
         return _json(ReceiptBody(matchup_id=name, choice=choice, final=True, **msgspec.structs.asdict(names)))
