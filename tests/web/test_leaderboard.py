@@ -302,6 +302,12 @@ def test_a_dot_on_the_board_of_a_part_is_its_own_rating(site: BoardSite, snapsho
     assert [line.raw for line in lines] == [line.printed for line in lines]
 
 
+def test_a_row_says_by_what_it_is_sorted_only_for_columns_that_are_shown(site: BoardSite) -> None:
+    rows = site.client.get("/leaderboard?columns=votes").text.split("data-board", 1)[1]
+    assert rows.count('data-votes="') == rows.count('data-rank="') == len(MODELS)
+    assert "data-confidence" not in rows
+
+
 def test_lines_without_an_offline_board_still_stand(snapshot: Snapshot) -> None:
     bare = replace(snapshot, study=replace(snapshot.study, offline=None))
     lines = board_lines(bare, BoardQuery())
