@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         Leaderboard,
         PermutationElo,
         RatingEntry,
+        RatingsFile,
         WinRate,
         rate_by,
     )
@@ -78,6 +79,7 @@ __all__ = [
     "Outcome",
     "PermutationElo",
     "RatingEntry",
+    "RatingsFile",
     "RunComparison",
     "SamplePlan",
     "ScoreBoard",
@@ -107,7 +109,7 @@ _VERBS = "compare gate generate init judge_check place plan publish rate rejudge
 _HOMES = {
     "tiltyard.battles": "Battle BattleTable Outcome Source battles_to_frame read_battles write_battles",
     "tiltyard.boards": "BoardComparison BoardsByValue BradleyTerry Elo EloReport Glicko2 Leaderboard PermutationElo "
-    "RatingEntry WinRate rate_by",
+    "RatingEntry RatingsFile WinRate rate_by",
     "tiltyard.decisions": "Difference GateResult MetricsComparison MetricsGate RunComparison SamplePlan ScoreBoard",
     "tiltyard.errors": "TiltyardError",
     **{f"tiltyard.verbs.{verb}": verb for verb in _VERBS.split()},

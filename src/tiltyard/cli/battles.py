@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tiltyard.battles.careful import BadRows
     from tiltyard.battles.stats import BattleStats
-    from tiltyard.boards import EloReport
+    from tiltyard.boards import RatingsFile
 
 app = App(no_args_is_help=True, help="Check, count and convert files of battles; draw matchups for people to label.")
 
@@ -171,9 +171,9 @@ def eval_records_command(
     note(f"{_count(len(written), 'record')} written below {out / 'data'}.")
 
 
-def _reports(source: str) -> tuple[dict[str, EloReport], str | None]:
+def _reports(source: str) -> tuple[dict[str, RatingsFile], str | None]:
     """The ratings of a run by dimension, of a file, or of battles; and when the run ended."""
-    from tiltyard.boards import EloReport, rate
+    from tiltyard.boards import RatingsFile, rate
     from tiltyard.judging.run_folder import read_object
 
     path = Path(source)
@@ -182,10 +182,10 @@ def _reports(source: str) -> tuple[dict[str, EloReport], str | None]:
         if not files:
             raise OptionError(f"{source} has no ratings: its run has not finished, or nothing could be rated.")
         when = read_object(path / "manifest.json").get("finished_at")
-        return {"" if one.stem == "elo_ratings" else one.stem: EloReport.read(one) for one in files}, when
+        return {"" if one.stem == "elo_ratings" else one.stem: RatingsFile.read(one) for one in files}, when
     if path.suffix == ".json" and path.is_file() and b'"ratings"' in path.read_bytes():
-        return {"": EloReport.read(path)}, None
-    return {"": EloReport.of(rate(source))}, None
+        return {"": RatingsFile.read(path)}, None
+    return {"": RatingsFile.of(rate(source))}, None
 
 
 @app.command("draw")

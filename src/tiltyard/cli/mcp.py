@@ -159,7 +159,7 @@ class RunStatusArguments(msgspec.Struct, kw_only=True):
 
 def rate_tool(_root: FileRoot, asked: RateArguments, given: dict[str, Any]) -> ToolAnswer:
     """A leaderboard."""
-    from tiltyard.boards import EloReport, Leaderboard
+    from tiltyard.boards import Leaderboard, RatingsFile
     from tiltyard.boards.text import as_table, headline
     from tiltyard.decisions import ScoreBoard
     from tiltyard.verbs.rate import rate
@@ -174,7 +174,7 @@ def rate_tool(_root: FileRoot, asked: RateArguments, given: dict[str, Any]) -> T
     more = len(board) - len(shown)
     lines = [headline(board), *as_table(shown, strip=False).splitlines()[1:]]
     lines += [f"{more} more models are not shown (top={asked.top})"] if more else []
-    return ToolAnswer("\n".join(lines), {**EloReport.of(shown).to_dict(), "n_models": len(board)})
+    return ToolAnswer("\n".join(lines), {**RatingsFile.of(shown).to_dict(), "n_models": len(board)})
 
 
 def compare_tool(root: FileRoot, asked: CompareArguments, given: dict[str, Any]) -> ToolAnswer:

@@ -18,7 +18,7 @@ from tiltyard.errors import MissingExtra, OptionError, TiltyardError
 
 if TYPE_CHECKING:
     from tiltyard.boards import BoardsByValue, Leaderboard
-    from tiltyard.boards.leaderboard import EloReport
+    from tiltyard.boards.leaderboard import RatingsFile
     from tiltyard.decisions import Difference, GateResult, MetricsComparison, RunComparison, ScoreBoard, ScoreBoards
     from tiltyard.decisions.gate import MetricsGate
 
@@ -103,7 +103,7 @@ def figures_of_rating(answer: Leaderboard | BoardsByValue | ScoreBoard | ScoreBo
     return Figures("mean scores", numbers)
 
 
-def figures_of_boards(boards: Mapping[str, Leaderboard | EloReport]) -> Figures:
+def figures_of_boards(boards: Mapping[str, Leaderboard | RatingsFile]) -> Figures:
     """Those of `rate` and `run`: the rating of each model, by dimension or value of a column."""
     numbers: dict[str, float] = {}
     for value, board in boards.items():

@@ -15,7 +15,7 @@ import msgspec
 
 from tiltyard import decisions
 from tiltyard.boards.leaderboard import whole
-from tiltyard.boards.selection import DIMENSION
+from tiltyard.boards.preparation import DIMENSION
 from tiltyard.decisions.contrast import AnyContrast
 from tiltyard.decisions.missing import Missing, ends_with_missing
 from tiltyard.decisions.prompts import PromptScore

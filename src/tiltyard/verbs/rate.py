@@ -7,13 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tiltyard.battles.eval_logs import check_tie_band
-from tiltyard.battles.opened import Opened
+from tiltyard.battles.reading import Opened
 from tiltyard.battles.table import BattleTable
-from tiltyard.boards import BoardsByValue, EloReport, Leaderboard, PermutationElo
+from tiltyard.boards import BoardsByValue, Leaderboard, PermutationElo, RatingsFile
 from tiltyard.boards.charts import SUFFIXES, check_path
-from tiltyard.boards.inputs import Estimator, is_remote
-from tiltyard.boards.rating import make_estimator, rate_by, rate_with
+from tiltyard.boards.rating import Estimator, make_estimator, open_source, rate_by, rate_with
 from tiltyard.decisions import ScoreBoard, ScoreBoards
 from tiltyard.decisions.score_board import score_boards
 from tiltyard.decisions.scores import ABOUT_BATTLES
@@ -56,7 +57,7 @@ def rate(battles: Any, options: BoardOptions) -> Leaderboard | Any:
             OptionValue("where", None),
             ".",
         )
-    data = Opened.of(battles)
+    data = open_source(battles, options)
     if _are_scores(data, options):
         if not options.as_battles:
             return _means(data, options)
@@ -77,7 +78,7 @@ def rate(battles: Any, options: BoardOptions) -> Leaderboard | Any:
 
 
 def _are_scores(data: Opened, options: BoardOptions) -> bool:
-    if is_remote(data, options) or "-" in data.paths:
+    if data.engine == "spark" or "-" in data.paths:
         return False
     reading = options.part(ReadScoresOptions)
     return holds_scores(data, replace(reading, tie_band=None) if options.as_battles else reading)
@@ -120,6 +121,6 @@ def _compared(board: Leaderboard, earlier: Any) -> Leaderboard:
     if earlier is None:
         return board
     is_file = isinstance(earlier, str | Path)
-    moved = board.changes_since(EloReport.read(earlier) if is_file else earlier)
-    comparison = {"with": str(earlier) if is_file else "another board", **moved.to_dict()}
-    return replace(board, details={**board.details, "comparison": comparison})
+    moved = board.changes_since(RatingsFile.read(earlier) if is_file else earlier)
+    moved = msgspec.structs.replace(moved, with_=str(earlier) if is_file else "another board")
+    return replace(board, details={**board.details, "comparison": moved.to_dict()})

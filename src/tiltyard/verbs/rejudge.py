@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.boards import EloReport
+from tiltyard.boards import RatingsFile
 from tiltyard.errors import ConfigError, OptionError, RunFolderError, TiltyardError
 from tiltyard.files import file_sha256, write_json
 from tiltyard.judging.judge import Judge, JudgingResult, judge, panel_name
@@ -227,6 +227,6 @@ def _ranks(path: Path, standing: DimensionRatings) -> dict[str, Any] | None:
     if standing.board is None or not path.exists():
         return None
     try:
-        return standing.board.changes_since(EloReport.read(path)).to_dict()
+        return standing.board.changes_since(RatingsFile.read(path)).to_dict()
     except TiltyardError:
         return None
