@@ -172,13 +172,15 @@ class Opened:
             cache(read_logs) if like is None else like.read_logs
         )
         self._groups: dict[Any, list[RowGroup]] = {}
+        if isinstance(data, BattleTable):
+            return
         if isinstance(data, str | Path | list | tuple):
             self.items = [data] if isinstance(data, str | Path) else list(data)
         elif is_spark_frame(data):
             self.engine = "spark"
         elif is_frame(data):
             self.frame = ReusableFrame(data)
-        elif isinstance(data, Iterable) and not isinstance(data, Mapping | BattleTable):
+        elif isinstance(data, Iterable) and not isinstance(data, Mapping):
             self.items = list(data)
 
     def __reduce__(self) -> tuple[type[Opened], tuple[Any]]:
