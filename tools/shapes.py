@@ -99,6 +99,19 @@ class SweepMean(TypedDict):
     """Shuffle error."""
 
 
+class PoolFacts(TypedDict):
+    """Boards that were rated together."""
+
+    by: str
+    """The column whose values have a board each."""
+    categories: int
+    """How many values it has."""
+    sd: float
+    """Standard deviation, in points, of how a model's strength differs by value."""
+    dispersion: float
+    """How many times as large variances are by cluster as the model alone says."""
+
+
 class PlacementMode(TypedDict):
     """How a placement is rated."""
 
@@ -118,6 +131,7 @@ class RatingsDetails(TypedDict, total=False):
     inconsistent: str
     """How inconsistent judgments were treated: `tie`, `drop`."""
     interval: IntervalFacts
+    pool: PoolFacts
     rounds: RoundsFacts
     """How the adaptive rounds of a run went."""
     evaluated: str | None

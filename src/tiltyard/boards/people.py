@@ -264,7 +264,7 @@ def _match(
 
 
 class PeopleLabels(msgspec.Struct, frozen=True):
-    """`people` in a ratings file of `tiltyard rate --people` and of `ratings/calibrated/`."""
+    """`people` in a ratings file whose board people's labels correct, as in `ratings/calibrated/`."""
 
     method: str
     """`prediction-powered`."""
