@@ -73,7 +73,7 @@ from tiltyard.battles.log_readers import LM_EVAL_SUMMARY, log_reader, read_logs,
 from tiltyard.battles.settle import Settled, validate_rows
 from tiltyard.battles.table import BattleTable, concat, has_equal_rows, merge_equal
 from tiltyard.errors import BattleError, NoBattles, OptionError, OptionValue
-from tiltyard.options import Decider, Help, ReadingOptions, takes
+from tiltyard.options import Decider, Help, ReadingOptions, accepts_options
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -517,7 +517,7 @@ def find_sources(data: BattleData, options: ReadBattlesOptions) -> list[RowSourc
     ]
 
 
-@takes(ReadBattlesOptions)
+@accepts_options(ReadBattlesOptions)
 def read_battles(data: BattleData, options: ReadBattlesOptions) -> BattleTable:
     """The battles of a file, of several, or of a table in memory.
 
@@ -555,7 +555,7 @@ class ProblemOptions(ReadingOptions):
     examples_each: Annotated[int, Help("How many rows to keep of each kind of problem.")] = 3
 
 
-@takes(ProblemOptions)
+@accepts_options(ProblemOptions)
 def find_problems(data: BattleData, options: ProblemOptions) -> tuple[float, BadRows]:
     """How many battles a source holds, and its bad rows: counts by reason, the first few of each, and what else is odd.
 

@@ -32,7 +32,7 @@ from tiltyard.boards.preparation import (
 from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
 from tiltyard.boards.win_rate import WinRate
 from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError, TooLarge
-from tiltyard.options import BattleOptions, InputOptions, RateOptions, check_choice, options_of, takes
+from tiltyard.options import BattleOptions, InputOptions, RateOptions, accepts_options, check_choice, options_of
 
 MATCHED_BY = ("question_id", "dimension")
 """Columns by which labels find their matchups."""
@@ -189,7 +189,7 @@ METHOD_OPTIONS = (
 """The options that an estimator is built from."""
 
 
-@takes(RateOptions)
+@accepts_options(RateOptions)
 def rate(battles: BattleData, options: RateOptions) -> Leaderboard:
     """A leaderboard from battles: a path, a folder, a glob, a frame, an iterable of dicts, or a `BattleTable`.
 

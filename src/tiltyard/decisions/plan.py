@@ -37,7 +37,7 @@ from tiltyard.decisions.sample_size import Assumptions, Goal, Growth, chance_bey
 from tiltyard.decisions.two_models import likely_to_cluster, make_bradley_terry, mean_result, read_to_compare
 from tiltyard.decisions.words import signed
 from tiltyard.errors import OptionError
-from tiltyard.options import BattleOptions, FitOptions, Help, InputOptions, SideOptions, takes
+from tiltyard.options import BattleOptions, FitOptions, Help, InputOptions, SideOptions, accepts_options
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.graph import Reach
 from tiltyard.ratings.intervals import FEW, Covariance
@@ -291,7 +291,7 @@ class PilotOptions(BattleOptions, FitOptions, SideOptions):
     seed: Annotated[int, Help("Seed of random draws.")] = 0
 
 
-@takes(PilotOptions)
+@accepts_options(PilotOptions)
 def plan_from_battles(battles: BattleData, new: str, old: str, options: PilotOptions) -> SamplePlan:
     """How much more of the same data tells two models apart, from the variance that battles have now.
 
@@ -567,7 +567,7 @@ class BoardPlan(Result):
         return decisions.plan_words.render(self, format)
 
 
-@takes(PilotOptions)
+@accepts_options(PilotOptions)
 def plan_top(battles: BattleData, top: int, options: PilotOptions) -> BoardPlan:
     """How many times as many battles separate the top of a board: each of them from all below it.
 

@@ -53,7 +53,7 @@ from tiltyard.battles.log_readers import LM_EVAL_SUMMARY, PAIR_KEYS, log_reader,
 from tiltyard.battles.reading import Opened, frame_rows
 from tiltyard.battles.table import MISSING, BattleTable, Codes
 from tiltyard.errors import BattleError, OptionError, OptionValue, ScoreError
-from tiltyard.options import Help, ReadingOptions, ScoreOptions, directions, takes
+from tiltyard.options import Help, ReadingOptions, ScoreOptions, accepts_options, directions
 from tiltyard.scores.table import CLUSTER_COLUMNS, DirectionFrom, ModelScores, ScoreTable, direction_of_name
 from tiltyard.types import order_of
 
@@ -232,7 +232,7 @@ def _numbers(source: _Source, mapped: Mapping[str, str]) -> list[RawColumn]:
     ]
 
 
-@takes(ReadScoresOptions)
+@accepts_options(ReadScoresOptions)
 def read_scores(data: Any, options: ReadScoresOptions) -> list[ScoreTable]:
     """The scores of files, frames, rows or logs: a table for each metric.
 

@@ -15,12 +15,12 @@ from tiltyard.decisions.two_boards import compare_ratings
 from tiltyard.decisions.two_models import compare_models
 from tiltyard.decisions.two_runs import compare_runs
 from tiltyard.errors import OptionError, OptionValue
-from tiltyard.options import CompareOptions, takes
+from tiltyard.options import CompareOptions, accepts_options
 from tiltyard.scores import ReadScoresOptions, holds_scores
 from tiltyard.verbs.places import open_battles
 
 
-@takes(CompareOptions)
+@accepts_options(CompareOptions)
 def compare(new: Any, old: Any, options: CompareOptions) -> Difference | Any:
     """Is the new one better than the old one, by how much, how sure, and on which prompts.
 

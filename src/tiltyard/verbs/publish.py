@@ -17,7 +17,7 @@ from tiltyard.boards.leaderboard import RatingsFile
 from tiltyard.decisions import is_run_folder, open_source
 from tiltyard.errors import RunFolderError, TiltyardError
 from tiltyard.judging.run_folder import read_object
-from tiltyard.options import PublishOptions, ReadingOptions, takes
+from tiltyard.options import PublishOptions, ReadingOptions, accepts_options
 from tiltyard.publishing.publication import BoardRules, StaticSite, notes_on, static_site
 from tiltyard.publishing.site import write_publication
 
@@ -45,7 +45,7 @@ class PublishedFolder(msgspec.Struct, frozen=True, eq=False):
         )
 
 
-@takes(PublishOptions)
+@accepts_options(PublishOptions)
 def publish(source: str | Path, out: str | Path, options: PublishOptions) -> PublishedFolder:
     """Write a static site of a board: its models, comparisons, battles and methods, to be served anywhere.
 

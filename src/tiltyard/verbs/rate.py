@@ -19,7 +19,7 @@ from tiltyard.decisions import ScoreBoard, ScoreBoards
 from tiltyard.decisions.score_board import score_boards
 from tiltyard.decisions.scores import ABOUT_BATTLES
 from tiltyard.errors import Message, OptionError, OptionValue, RatingError
-from tiltyard.options import BoardOptions, RateOptions, ScoreBoardOptions, VerbOptions, options_of, takes
+from tiltyard.options import BoardOptions, RateOptions, ScoreBoardOptions, VerbOptions, accepts_options, options_of
 from tiltyard.scores import ReadScoresOptions, as_battles, holds_scores, read_scores
 
 __all__ = ["SUFFIXES", "check_path", "rate"]
@@ -30,7 +30,7 @@ OF_MEANS = options_of(ScoreBoardOptions).keys() - set(ABOUT_BATTLES) | options_o
 OF_RATINGS = options_of(RateOptions).keys()
 
 
-@takes(BoardOptions)
+@accepts_options(BoardOptions)
 def rate(battles: Any, options: BoardOptions) -> Leaderboard | Any:
     """A leaderboard from battles; from scores of answers, which have no winner, a `ScoreBoard` of means.
 

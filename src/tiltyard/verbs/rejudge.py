@@ -18,7 +18,7 @@ from tiltyard.judging.judge import Judge, JudgingResult, judge, panel_name
 from tiltyard.judging.plan import JudgingPlan, Rubric
 from tiltyard.judging.records import Judgment, prompt_columns
 from tiltyard.judging.run_folder import again, read_lines, read_object, require, usage_report
-from tiltyard.options import RejudgeOptions, takes
+from tiltyard.options import RejudgeOptions, accepts_options
 from tiltyard.tournament.config import OpponentSettings, load_setup
 from tiltyard.tournament.ratings import DimensionRatings
 from tiltyard.tournament.remaking import read_cases
@@ -57,7 +57,7 @@ class RejudgedRun:
         return "\n".join(lines)
 
 
-@takes(RejudgeOptions)
+@accepts_options(RejudgeOptions)
 def rejudge(folder: str | Path, options: RejudgeOptions) -> RejudgedRun:
     """Judge the matchups of a finished run by another judge, and say what changed: verdicts, ratings, ranks.
 
