@@ -7,22 +7,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from tiltyard.battles.eval_logs import check_tie_band
 from tiltyard.battles.reading import Opened
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards import BoardsByValue, Leaderboard, PermutationElo, RatingsFile
-from tiltyard.boards.charts import SUFFIXES, check_path
-from tiltyard.boards.rating import Estimator, make_estimator, open_source, rate_by, rate_with
+from tiltyard.boards.charts import SUFFIXES as SUFFIXES
+from tiltyard.boards.charts import check_path as check_path
+from tiltyard.boards.rating import Estimator, make_estimator, open_source, rate_with
+from tiltyard.boards.rating import rate_by as boards_by_value
 from tiltyard.decisions import ScoreBoard, ScoreBoards
 from tiltyard.decisions.score_board import score_boards
 from tiltyard.decisions.scores import ABOUT_BATTLES
 from tiltyard.errors import Message, OptionError, OptionValue, RatingError
 from tiltyard.options import BoardOptions, RateOptions, ScoreBoardOptions, VerbOptions, accepts_options, options_of
 from tiltyard.scores import ReadScoresOptions, as_battles, holds_scores, read_scores
-
-__all__ = ["SUFFIXES", "check_path", "rate"]
 
 LONG_SECONDS = 5.0
 """What takes longer is announced."""
@@ -72,9 +70,25 @@ def rate(battles: Any, options: BoardOptions) -> Leaderboard | Any:
         announce = partial(_say_cost, estimator, options=options)
         return _compared(rate_with(estimator, data, given, people=options.people, before=announce), options.compare)
     left_out: list[RatingError] = []
-    boards = rate_by(data, options.by, estimator, given, pool=options.pool, leave_out=left_out.append)
+    boards = boards_by_value(data, options.by, estimator, given, pool=options.pool, leave_out=left_out.append)
     compared = {value: _compared(board, options.compare) for value, board in boards.items()}
     return BoardsByValue(options.by, compared, tuple(Message(*error.args) for error in left_out))
+
+
+@accepts_options(BoardOptions)
+def rate_by(battles: Any, column: str, options: BoardOptions) -> BoardsByValue:
+    """One leaderboard for each value of a column: `rate` with `by`, for battles.
+
+    A value whose battles cannot be rated has no board, and `remarks` say why; it is an error only if none has one.
+
+    Parameters:
+        battles: A path, a folder, a glob, a frame, an iterable of dicts, or a `BattleTable`; see `read_battles`.
+        column: The column whose values get a board each.
+    """
+    options.refuse(["by", "as_battles"], " does not belong to rate_by, which has the column: use rate.")
+    board = rate(battles, **{**options.given(), "by": column})
+    assert isinstance(board, BoardsByValue)
+    return board
 
 
 def _are_scores(data: Opened, options: BoardOptions) -> bool:
@@ -122,5 +136,5 @@ def _compared(board: Leaderboard, earlier: Any) -> Leaderboard:
         return board
     is_file = isinstance(earlier, str | Path)
     moved = board.changes_since(RatingsFile.read(earlier) if is_file else earlier)
-    moved = msgspec.structs.replace(moved, with_=str(earlier) if is_file else "another board")
-    return replace(board, details={**board.details, "comparison": moved.to_dict()})
+    comparison = {"with": str(earlier) if is_file else "another board", **moved.to_dict()}
+    return replace(board, details={**board.details, "comparison": comparison})
