@@ -26,10 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles.table import BattleTable, concat
-from tiltyard.boards.bradley_terry import BradleyTerry
-from tiltyard.boards.certainty import Solved
-from tiltyard.boards.preparation import first_share, with_sides
-from tiltyard.boards.selection import known_models
+from tiltyard.boards.bradley_terry import BradleyTerry, Solved
+from tiltyard.boards.preparation import first_share, known_models, with_sides
 from tiltyard.errors import NotConnected, OptionError, RatingError
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.bradley_terry import response
@@ -359,7 +357,7 @@ class TwoFits(msgspec.Struct, frozen=True, eq=False):
         if variances is None:
             variances = new.covariance.variances(weights) + old.covariance.variances(weights)
         own = new.covariance.fisher_variances(weights) + old.covariance.fisher_variances(weights)
-        remarks = (*new.fit_input.remarks, *old.fit_input.remarks)
+        remarks = (*new.remarks, *old.remarks)
         return cls(new, old, weights, variances, own, tuple(dict.fromkeys(remarks)))
 
     @property

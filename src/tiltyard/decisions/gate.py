@@ -18,7 +18,7 @@ import msgspec
 
 from tiltyard import decisions
 from tiltyard.boards.estimator import check_number
-from tiltyard.boards.selection import DIMENSION
+from tiltyard.boards.preparation import DIMENSION
 from tiltyard.decisions.contrast import AnyContrast, even_odds
 from tiltyard.decisions.missing import WorstCase
 from tiltyard.decisions.records import Difference, PartDifference

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from xml.etree import ElementTree  # written only, never read
 
-from tiltyard.boards.selection import DIMENSION
+from tiltyard.boards.preparation import DIMENSION
 from tiltyard.boards.text import percent
 from tiltyard.decisions.contrast import even_odds
 from tiltyard.decisions.gate import PASSES, GateResult, MetricsGate, PartVerdict

@@ -16,7 +16,7 @@ import numpy as np
 from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.missing_verdicts import NO_ANSWER, MissingMatchup, MissingVerdicts
 from tiltyard.battles.table import MISSING, BattleTable, Codes, concat
-from tiltyard.boards.selection import DIMENSION, NO_DIMENSION, Selection
+from tiltyard.boards.preparation import DIMENSION, NO_DIMENSION, Selection
 from tiltyard.decisions.contrast import AnyContrast
 from tiltyard.decisions.prompts import PROMPT
 from tiltyard.decisions.units import Unit

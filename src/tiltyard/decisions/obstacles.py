@@ -12,8 +12,7 @@ from types import MappingProxyType
 import numpy as np
 
 from tiltyard.battles.table import MISSING, BattleTable
-from tiltyard.boards.bradley_terry import BradleyTerry
-from tiltyard.boards.certainty import Solved
+from tiltyard.boards.bradley_terry import BradleyTerry, Solved
 from tiltyard.boards.preparation import FEW_CLUSTERS, asked_clusters, kind_of, known_clusters, nameless
 from tiltyard.decisions.records import OnlyFor
 

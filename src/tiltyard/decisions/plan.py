@@ -4,8 +4,8 @@ From assumptions, or from battles: their clustered variance falls as everything 
 number of verdicts per prompt, voters at the same number of votes per voter.
 
 `plan_top`: how many more battles until the top of a board separates, at the differences it has now. The rule is the one
-that ranges of ranks are made by: all pairs of models at once (`boards.certainty.apart`). A pair's own size comes from
-the noncentral t. That all of them separate at once is simulated: the errors of the board are drawn from its covariance,
+that ranges of ranks are made by: all pairs of models at once (`apart` in `boards`). A pair's own size comes from the
+noncentral t. That all of them separate at once is simulated: the errors of the board are drawn from its covariance,
 and the size is the one at which the wanted share of the draws has every pair in its order.
 """
 
@@ -25,21 +25,19 @@ from numpy.typing import NDArray
 from tiltyard import decisions
 from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.missing_verdicts import no_go
-from tiltyard.battles.opened import BattleData, Opened
+from tiltyard.battles.reading import BattleData, Opened
 from tiltyard.battles.table import BattleTable
-from tiltyard.boards.bradley_terry import BradleyTerry
-from tiltyard.boards.certainty import Solved, apart, apart_at_any_time
+from tiltyard.boards.bradley_terry import BradleyTerry, Solved, apart, apart_at_any_time
 from tiltyard.boards.estimator import check_number, check_whole
-from tiltyard.boards.inputs import lacking
-from tiltyard.boards.preparation import kind_of
-from tiltyard.boards.selection import dimensions_of, pooled_remark
+from tiltyard.boards.preparation import dimensions_of, kind_of, pooled_remark
+from tiltyard.boards.rating import lacking
 from tiltyard.decisions.contrast import Contrast, contrast, fit_sides, solve_plainly
 from tiltyard.decisions.obstacles import obstacles
 from tiltyard.decisions.sample_size import Assumptions, Goal, Growth, chance_beyond, size_for
 from tiltyard.decisions.two_models import likely_to_cluster, make_bradley_terry, mean_result, read_to_compare
 from tiltyard.decisions.words import signed
 from tiltyard.errors import OptionError
-from tiltyard.options import BattleOptions, FitOptions, Help, InputOptions, SideOptions, takes
+from tiltyard.options import BattleOptions, FitOptions, Help, InputOptions, SideOptions, accepts_options
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.graph import Reach
 from tiltyard.ratings.intervals import FEW, Covariance
@@ -293,7 +291,7 @@ class PilotOptions(BattleOptions, FitOptions, SideOptions):
     seed: Annotated[int, Help("Seed of random draws.")] = 0
 
 
-@takes(PilotOptions)
+@accepts_options(PilotOptions)
 def plan_from_battles(battles: BattleData, new: str, old: str, options: PilotOptions) -> SamplePlan:
     """How much more of the same data tells two models apart, from the variance that battles have now.
 
@@ -333,7 +331,7 @@ def plan_from_battles(battles: BattleData, new: str, old: str, options: PilotOpt
         *([f"{lost.sentence}: they are not counted"] if lost else []),
     ]
     notes += [f"a gate would not decide on these: {clause}" for clause in against]
-    remarks = (*notes, *dict.fromkeys(solved.fit_input.remarks), *sides.remarks, *_caveats(pilot, goal))
+    remarks = (*notes, *dict.fromkeys(solved.remarks), *sides.remarks, *_caveats(pilot, goal))
     return SamplePlan(goal, tuple(rows), None, pilot, price, _smallest(options.sizes, growth, goal, unit), remarks)
 
 
@@ -569,7 +567,7 @@ class BoardPlan(Result):
         return decisions.plan_words.render(self, format)
 
 
-@takes(PilotOptions)
+@accepts_options(PilotOptions)
 def plan_top(battles: BattleData, top: int, options: PilotOptions) -> BoardPlan:
     """How many times as many battles separate the top of a board: each of them from all below it.
 
@@ -607,7 +605,7 @@ def plan_top(battles: BattleData, top: int, options: PilotOptions) -> BoardPlan:
         *pooled_remark(dimensions_of(table, estimator.selection)),
         *([f"{lost.sentence}: they are not counted"] if lost else []),
     ]
-    remarks = [*notes, *dict.fromkeys(solved.fit_input.remarks), *remarks, *_noise(pairs, future, names)]
+    remarks = [*notes, *dict.fromkeys(solved.remarks), *remarks, *_noise(pairs, future, names)]
     return BoardPlan(
         top, len(names), goal, tuple(pairs), factor, needed, more, have, price, direct, batch, tuple(remarks)
     )

@@ -15,13 +15,13 @@ import msgspec
 
 from tiltyard import decisions
 from tiltyard.boards.leaderboard import whole
-from tiltyard.boards.selection import DIMENSION
+from tiltyard.boards.preparation import DIMENSION
 from tiltyard.decisions.contrast import AnyContrast
 from tiltyard.decisions.missing import Missing, ends_with_missing
 from tiltyard.decisions.prompts import PromptScore
 from tiltyard.decisions.units import POINTS, Unit
 from tiltyard.errors import OptionError, OptionValue
-from tiltyard.options import GateRule, takes
+from tiltyard.options import GateRule, accepts_options
 from tiltyard.ratings.score_differences import MOST_SKEWED, MOST_SKEWED_ANYTIME, Doubt, ScoreEstimate
 from tiltyard.scores.table import DirectionFrom
 from tiltyard.types import Comparable, Result, named
@@ -352,7 +352,7 @@ class Difference(Comparison):
         """The answer in one sentence."""
         return decisions.words.sentence(self)
 
-    @takes(GateRule)
+    @accepts_options(GateRule)
     def gate(self, options: GateRule) -> GateResult:
         """Whether the new model is better, not worse than a margin, worse, or none of these for sure."""
         return decisions.gate.judge_difference(self, options)

@@ -20,7 +20,7 @@ from tiltyard.boards.text import FORMATS, NOT_FOR_PICKED, percent
 from tiltyard.decisions.scores import check_no_battles, cluster_of
 from tiltyard.decisions.units import Unit, unit_of
 from tiltyard.errors import Message, OptionValue, ScoreError
-from tiltyard.options import MissingRule, ScoreBoardOptions, check_choice, takes
+from tiltyard.options import MissingRule, ScoreBoardOptions, accepts_options, check_choice
 from tiltyard.pages.tables import Table, markdown_text
 from tiltyard.ratings.ranks import RankIntervals, ranks
 from tiltyard.ratings.score_differences import ScoreEstimate, holm_ranks, mean_score, score_difference
@@ -219,7 +219,7 @@ class _Cells(msgspec.Struct, frozen=True, eq=False):
         return score_difference(units, self.spread, sizes=sizes, range_of_scores=self.ends[1] - self.ends[0])
 
 
-@takes(ScoreBoardOptions)
+@accepts_options(ScoreBoardOptions)
 def score_boards(data: Any, options: ScoreBoardOptions) -> list[ScoreBoard]:
     """Boards of mean scores, one for each metric.
 

@@ -18,7 +18,7 @@ import numpy as np
 from msgspec import structs
 
 from tiltyard.battles.missing_verdicts import no_go
-from tiltyard.battles.opened import Opened
+from tiltyard.battles.reading import Opened
 from tiltyard.boards.estimator import check_level
 from tiltyard.boards.text import percent
 from tiltyard.decisions.missing import Missing, WorstCase, worst_case

@@ -11,7 +11,7 @@ import msgspec
 
 from tiltyard.battles.inputs import MANIFEST, MATCHES, run_files
 from tiltyard.battles.missing_verdicts import MissingVerdicts, missing_verdicts
-from tiltyard.battles.opened import BattleData, Opened
+from tiltyard.battles.reading import BattleData, Opened
 from tiltyard.errors import RunFolderError
 
 

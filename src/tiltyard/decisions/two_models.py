@@ -14,14 +14,11 @@ from tiltyard.battles.battle import Outcome
 from tiltyard.battles.formats import likely_clusters, likely_dimension
 from tiltyard.battles.inputs import SCORES
 from tiltyard.battles.missing_verdicts import MissingVerdicts, no_go
-from tiltyard.battles.opened import BattleData, Opened
-from tiltyard.battles.reading import peek
+from tiltyard.battles.reading import BattleData, Opened, peek
 from tiltyard.battles.table import BattleTable, concat
-from tiltyard.boards.bradley_terry import BradleyTerry
-from tiltyard.boards.certainty import Solved, cluster_notes, interval_settings
-from tiltyard.boards.inputs import read_for
-from tiltyard.boards.preparation import known_clusters, settle_sides
-from tiltyard.boards.selection import DIMENSION, Selection, dimensions_of, known_models
+from tiltyard.boards.bradley_terry import BradleyTerry, Solved, cluster_notes, interval_settings
+from tiltyard.boards.preparation import DIMENSION, Selection, dimensions_of, known_clusters, known_models, settle_sides
+from tiltyard.boards.rating import read_for
 from tiltyard.decisions.contrast import Contrast, contrast, fit_sides, solve_plainly
 from tiltyard.decisions.missing import Missing, add_decided, in_part, missing_among, part_of, worst_case
 from tiltyard.decisions.obstacles import NOTHING, distinct, obstacles, only_for
@@ -224,7 +221,7 @@ def compare_in(
     if sides.obstacles:
         estimate = replace(estimate, probability_better=None)
         direct = None if direct is None else direct.unsure()
-    remarks = [*apart, *labels, *solved.fit_input.remarks, *sides.remarks, *_disagreement(direct, result, level)]
+    remarks = [*apart, *labels, *solved.remarks, *sides.remarks, *_disagreement(direct, result, level)]
     if len(np.unique(selected.table.source)) > 1:
         remarks.append("verdicts of a judge and votes of people are taken together; source=... takes one of them")
     if not result.known:

@@ -16,11 +16,10 @@ from msgspec.structs import replace as replace_struct
 from tiltyard.battles.battle import Outcome, Source
 from tiltyard.battles.inputs import SCORES
 from tiltyard.battles.missing_verdicts import MissingVerdicts, no_go, together
-from tiltyard.battles.opened import BattleData
+from tiltyard.battles.reading import BattleData
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry
-from tiltyard.boards.preparation import first_share, nameless, with_sides
-from tiltyard.boards.selection import DIMENSION, Selection, dimensions_of
+from tiltyard.boards.preparation import DIMENSION, Selection, dimensions_of, first_share, nameless, with_sides
 from tiltyard.decisions.contrast import Contrast, TwoFits, is_balanced, is_identified, side_lean, side_remark
 from tiltyard.decisions.missing import Missing, add_decided, in_part, missing_among, part_of, worst_case
 from tiltyard.decisions.obstacles import distinct, obstacles, only_for, unnamed_clause

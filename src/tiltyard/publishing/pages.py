@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tiltyard.battles.battle import Outcome
 from tiltyard.battles.table import MISSING, BattleTable, Codes, concat
 from tiltyard.boards.leaderboard import RatingEntry
-from tiltyard.boards.selection import select
+from tiltyard.boards.preparation import select
 from tiltyard.boards.text import footnotes, headline, interval_text, percent, rank_text
 from tiltyard.decisions.records import Difference
 from tiltyard.pages.escaping import Html, shortened

@@ -19,7 +19,7 @@ from tiltyard.battles.table import MISSING, BattleTable, Codes, Column
 from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry
 from tiltyard.boards.estimator import RATING_MAX
 from tiltyard.boards.leaderboard import Leaderboard
-from tiltyard.boards.selection import Selection
+from tiltyard.boards.preparation import Selection
 from tiltyard.errors import BattleError, OptionError, RatingError
 from tiltyard.options import BothBad, Inconsistent, PublishOptions, Ties
 from tiltyard.pages.escaping import is_unseen, look_alikes

@@ -16,8 +16,8 @@ from uuid import NAMESPACE_URL, uuid5
 import msgspec
 
 from tiltyard.battles.writing import write_battles, write_lines
-from tiltyard.boards.certainty import Solved
-from tiltyard.boards.leaderboard import EloReport, RatingEntry
+from tiltyard.boards.bradley_terry import Solved
+from tiltyard.boards.leaderboard import RatingEntry, RatingsFile
 from tiltyard.boards.text import rank_text
 from tiltyard.decisions.records import Difference
 from tiltyard.decisions.two_models import compare_in
@@ -100,7 +100,7 @@ def site_files(publication: StaticSite, spare: Path, kept: Kept) -> Iterator[tup
     yield noted(COLUMNS, column_file(publication.table))
     yield noted(SCHEMA, schema_text("battle").encode())
     for published in publication.boards:
-        report = EloReport.of(published.board)
+        report = RatingsFile.of(published.board)
         report.details["battles_sha256"] = hashes["battles.jsonl"].sha256
         yield noted(published.file, report.to_json().encode())
     if publication.texts:

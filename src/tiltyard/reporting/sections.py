@@ -11,7 +11,7 @@ import numpy as np
 
 from tiltyard.battles.reading import read_battles
 from tiltyard.battles.table import BattleTable
-from tiltyard.boards import BradleyTerry, EloReport, Leaderboard, RatingEntry
+from tiltyard.boards import BradleyTerry, Leaderboard, RatingEntry, RatingsFile
 from tiltyard.boards.text import footnotes, headline, interval_text, percent, rank_text
 from tiltyard.errors import TiltyardError
 from tiltyard.judging.records import VerdictLabel
@@ -57,7 +57,7 @@ def interval_head(board: Leaderboard) -> str:
     return f"{percent(level)} interval" if level else "interval"
 
 
-def as_leaderboard(report: EloReport) -> Leaderboard:
+def as_leaderboard(report: RatingsFile) -> Leaderboard:
     """The leaderboard of a ratings file."""
     details = report.details
     n_battles = details.get("n_battles")

@@ -14,9 +14,8 @@ import numpy as np
 
 from tiltyard.bank.responses import STYLE, AnswerStyles
 from tiltyard.battles import BattleTable, Codes, Outcome, Source
-from tiltyard.boards import BradleyTerry, EloReport, Leaderboard
-from tiltyard.boards.bradley_terry import CENTRE
-from tiltyard.boards.certainty import coefficients
+from tiltyard.boards import BradleyTerry, Leaderboard, RatingsFile
+from tiltyard.boards.bradley_terry import CENTRE, coefficients
 from tiltyard.decisions.contrast import contrast
 from tiltyard.decisions.prompts import scores
 from tiltyard.decisions.two_models import mean_result
@@ -410,7 +409,7 @@ class DimensionRatings(msgspec.Struct, frozen=True, eq=False):
     entrants: tuple[str, ...]
     pairs: tuple[PairTally, ...]
     battles: BattleTable
-    board: EloReport | None
+    board: RatingsFile | None
     board_missing: str | None
     """Why there is no Bradley–Terry board, if so."""
     leaderboard: Leaderboard | None
@@ -473,7 +472,7 @@ def rate_dimension(
         entrants=decisive.models if len(decisive) else (),
         pairs=_tallies(dimension, battles),
         battles=battles,
-        board=None if board is None else EloReport.of(board, arena=dimension, judge_model=judge),
+        board=None if board is None else RatingsFile.of(board, arena=dimension, judge_model=judge),
         board_missing=why,
         leaderboard=board,
         habits=counts.habits(),

@@ -25,9 +25,9 @@ from tiltyard.options import (
     PriceOptions,
     ScoreOptions,
     SideOptions,
+    accepts_options,
     callable_alone,
     options_of,
-    takes,
 )
 from tiltyard.scores import ReadScoresOptions, holds_scores
 from tiltyard.verbs.places import open_battles
@@ -40,7 +40,7 @@ OF_NO_BATTLES = options_of(AssumedOptions, PriceOptions).keys()
 
 
 @callable_alone
-@takes(PlanOptions)
+@accepts_options(PlanOptions)
 def plan(
     new: str | Path | None = None, old: str | Path | None = None, options: PlanOptions = DEFAULTS
 ) -> SamplePlan | Any:
