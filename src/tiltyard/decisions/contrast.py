@@ -9,23 +9,19 @@ moves for every logit that the first side is worth: 0 where sides are balanced, 
 battles between the two. Where it is large against the standard error, the side's advantage is fitted with the
 difference. That takes battles that tell the two apart, the model and its side: how many the difference then rests on is
 (Σv)²/Σv² over what each battle adds to its variance. With too few there is no answer.
-
-Two runs over the same prompts are fitted each on its own. What happens on a prompt happens in both, so the errors are
-paired: the two fits' moves when a prompt is left out are subtracted before they are squared. Clusters of two kinds are
-put together as in one fit (`ratings/intervals.py`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.table import BattleTable, concat
+from tiltyard.battles.table import BattleTable
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.certainty import Solved
 from tiltyard.boards.preparation import first_share, with_sides
@@ -35,11 +31,10 @@ from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.bradley_terry import response
 from tiltyard.ratings.comparisons import OWN_CLUSTER, sum_by
 from tiltyard.ratings.graph import Reach
-from tiltyard.ratings.intervals import cluster_moves, in_both
 from tiltyard.ratings.quantiles import normal_quantile, t_below, t_quantile
 from tiltyard.ratings.ranks import ANYTIME_SPREAD, FIRST_LOOK, anytime_half_width, chance_at_any_time
 from tiltyard.ratings.score_differences import ScoreEstimate
-from tiltyard.types import AnyInts, Floats
+from tiltyard.types import Floats
 
 
 class Contrast(msgspec.Struct, frozen=True):
@@ -328,107 +323,3 @@ def _shown_first(solved: Solved, shown: NDArray[np.bool_], new: str, old: str) -
     shares = {name: first_share(table, shown, table.models.index(name)) for name in (new, old)}
     name, share = max(shares.items(), key=lambda item: abs(item[1] - 0.5))
     return f"{name} was shown first in {100 * share:.0f} % of its battles"
-
-
-class TwoFits(msgspec.Struct, frozen=True, eq=False):
-    """Two runs fitted over the same models, with the variances of what changed.
-
-    `zero` weighs the models that changes are measured from.
-    """
-
-    new: Solved
-    old: Solved
-    zero: Floats
-    variances: Floats
-    own_variances: Floats
-    remarks: tuple[str, ...]
-
-    @classmethod
-    def of(cls, tables: tuple[BattleTable, BattleTable], estimator: BradleyTerry, zero: Sequence[str]) -> TwoFits:
-        """Fit both; `zero` names the models that changes are measured from (none: all of them)."""
-        new, old = (estimator.solve(table) for table in tables)
-        models = new.fit_input.selected.table.models
-        if models != old.fit_input.selected.table.models:
-            raise RatingError("some entrants have rated battles in one run only: leave them out and compare again.")
-        weights = np.array([float(name in zero) for name in models])
-        weights = np.ones(len(models)) if not weights.any() else weights
-        weights /= weights.sum()
-        variances = _paired_variances(new, old, weights)
-        assert new.covariance is not None
-        assert old.covariance is not None
-        if variances is None:
-            variances = new.covariance.variances(weights) + old.covariance.variances(weights)
-        own = new.covariance.fisher_variances(weights) + old.covariance.fisher_variances(weights)
-        remarks = (*new.fit_input.remarks, *old.fit_input.remarks)
-        return cls(new, old, weights, variances, own, tuple(dict.fromkeys(remarks)))
-
-    @property
-    def models(self) -> tuple[str, ...]:
-        """The models."""
-        return self.new.fit_input.selected.table.models
-
-    @property
-    def zero_names(self) -> list[str]:
-        """The models that changes are measured from."""
-        return [name for name, weight in zip(self.models, self.zero, strict=True) if weight > 0.0]
-
-    def from_zero(self, side: int) -> Floats:
-        """The strengths of one run, measured from the zero."""
-        strength = (self.new, self.old)[side].fit.parameters.strength
-        return np.asarray(strength - self.zero @ strength)
-
-    def contrast(self, i: int) -> Contrast:
-        """What changed for one model."""
-        both = (self.new, self.old)
-        top, bottom = (Reach.UNBEATEN, Reach.APART), (Reach.WINLESS, Reach.APART)
-        errors = [solved.covariance for solved in both if solved.covariance is not None]
-        known = all(bool(error.known[i]) for error in errors)
-        return Contrast(
-            value=float(self.from_zero(0)[i] - self.from_zero(1)[i]),
-            variance=float(self.variances[i]),
-            own_variance=float(self.own_variances[i]),
-            degrees=min(float(error.degrees[i]) for error in errors) if known else 0.0,
-            clustered=any(bool(error.ways) for error in errors),
-            battles=min(float(solved.fit_input.rows.battles_per_model()[i]) for solved in both),
-            no_low=bool(self.new.state[i] in bottom or self.old.state[i] in top),
-            no_high=bool(self.new.state[i] in top or self.old.state[i] in bottom),
-        )
-
-
-def _paired_variances(new: Solved, old: Solved, zero: Floats) -> Floats | None:
-    """The variance of each change, with clusters that both runs share; None where they share no kind of cluster."""
-    columns = new.fit_input.clusters
-    if not columns or columns != old.fit_input.clusters:
-        return None
-    both_runs = concat([solved.fit_input.selected.table for solved in (new, old)])
-    n = len(new.fit_input.rows)
-    numbered = [_own_where_missing(both_runs.text_column(column).codes) for column in columns]
-    codes = [(one[:n], one[n:]) for one in numbered]
-    result = [_variance_of_moves(new, old, one, other, zero, corrected=True) for one, other in codes]
-    if len(codes) == 2:
-        both = _own_where_missing(in_both(*numbered))
-        once = _variance_of_moves(new, old, both[:n], both[n:], zero, corrected=False)
-        result.append(result[0] + result[1] - once)
-    return np.asarray(np.max(result, axis=0))
-
-
-def _own_where_missing(codes: AnyInts) -> AnyInts:
-    full, missing = codes.copy(), codes == OWN_CLUSTER
-    full[missing] = int(codes.max(initial=-1)) + 1 + np.arange(int(missing.sum()))
-    return full
-
-
-def _variance_of_moves(
-    new: Solved, old: Solved, one: AnyInts, other: AnyInts, zero: Floats, *, corrected: bool
-) -> Floats:
-    """Σ over clusters of the squared difference of the two fits' moves when it is left out."""
-    used, numbered = np.unique(np.concatenate([one, other]), return_inverse=True)
-    count = len(used)
-    moves = [
-        cluster_moves(solved.fit, solved.fit_input.rows, solved.fit_input.counted, code, count, corrected=corrected)
-        for solved, code in ((new, numbered[: len(one)]), (old, numbered[len(one) :]))
-    ]
-    difference = moves[0] - moves[1]
-    difference -= (difference @ zero)[:, None]
-    factor = (count - 1.0) / count if corrected else 1.0
-    return np.asarray(factor * (difference**2).sum(axis=0))

@@ -33,11 +33,16 @@ from tiltyard.boards.estimator import check_number, check_whole
 from tiltyard.boards.inputs import lacking
 from tiltyard.boards.preparation import kind_of
 from tiltyard.boards.selection import dimensions_of, pooled_remark
+from tiltyard.decisions.compare_battles import (
+    likely_to_cluster,
+    make_bradley_terry,
+    mean_result,
+    obstacles,
+    read_to_compare,
+)
 from tiltyard.decisions.contrast import Contrast, contrast, fit_sides, solve_plainly
-from tiltyard.decisions.obstacles import obstacles
 from tiltyard.decisions.sample_size import Assumptions, Goal, Growth, chance_beyond, size_for
-from tiltyard.decisions.two_models import likely_to_cluster, make_bradley_terry, mean_result, read_to_compare
-from tiltyard.decisions.words import signed
+from tiltyard.decisions.units import POINTS
 from tiltyard.errors import OptionError
 from tiltyard.options import BattleOptions, FitOptions, Help, InputOptions, SideOptions, takes
 from tiltyard.ratings import POINTS_PER_LOGIT
@@ -454,7 +459,7 @@ def _caveats(pilot: Pilot, goal: Goal) -> list[str]:
         )
     if goal.margin is None and abs(pilot.difference) < pilot.error:
         caveats.append(
-            f"the present difference, {signed(pilot.difference)} points, is within its standard error "
+            f"the present difference, {POINTS.signed(pilot.difference)} points, is within its standard error "
             f"({pilot.error:.0f}): it may be much larger or none, and so may the data it takes"
         )
     return caveats

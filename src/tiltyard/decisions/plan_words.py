@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tiltyard.boards.text import percent
 from tiltyard.decisions.plan import Amount, BoardPlan, CallPrice, PairPlan, SamplePlan
+from tiltyard.decisions.render import between, plain, share, side, signed
 from tiltyard.decisions.score_plan import ScorePlan
-from tiltyard.decisions.words import between, plain, share, side, signed
 from tiltyard.options import check_choice
 from tiltyard.pages.tables import Table, markdown_text
 

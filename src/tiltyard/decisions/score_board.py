@@ -17,7 +17,7 @@ import numpy as np
 
 from tiltyard.boards.estimator import check_level
 from tiltyard.boards.text import FORMATS, NOT_FOR_PICKED, percent
-from tiltyard.decisions.scores import check_no_battles, cluster_of
+from tiltyard.decisions.compare_scores import check_no_battles, cluster_of
 from tiltyard.decisions.units import Unit, unit_of
 from tiltyard.errors import Message, OptionValue, ScoreError
 from tiltyard.options import MissingRule, ScoreBoardOptions, check_choice, takes

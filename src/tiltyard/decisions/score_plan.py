@@ -11,8 +11,8 @@ import msgspec
 import numpy as np
 
 from tiltyard import decisions
+from tiltyard.decisions.compare_scores import PairedScores, cluster_of, noise_of, one_metric, scores_of_two
 from tiltyard.decisions.sample_size import Goal
-from tiltyard.decisions.scores import PairedScores, cluster_of, noise_of, one_metric, scores_of_two
 from tiltyard.decisions.units import Unit, unit_of
 from tiltyard.errors import OptionError, ScoreError
 from tiltyard.options import CompareOptions
@@ -110,10 +110,10 @@ def plan_from_scores(
         )
     tables, new, old = scores_of_two(options.battles, new, old, options)
     table, cluster = one_metric(tables).only(new, old), cluster_of(options)
-    pairs = PairedScores.of(table, table[new], table[old]).both
+    pairs = PairedScores.of(table, (new, old), cluster).both
     if len(pairs.prompts) < 2:
         raise ScoreError(f"a plan needs two prompts or more with scores of both {new} and {old}.")
-    gaps, unit_size, codes = pairs.differences, 1.0, pairs.clusters(cluster)
+    gaps, unit_size, codes = pairs.differences, 1.0, pairs.clusters
     if codes is not None:
         gaps, sizes = cluster_means(gaps, codes)
         unit_size = float(sizes.mean())

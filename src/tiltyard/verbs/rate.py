@@ -14,9 +14,7 @@ from tiltyard.boards import BoardsByValue, EloReport, Leaderboard, PermutationEl
 from tiltyard.boards.charts import SUFFIXES, check_path
 from tiltyard.boards.inputs import Estimator, is_remote
 from tiltyard.boards.rating import make_estimator, rate_by, rate_with
-from tiltyard.decisions import ScoreBoard, ScoreBoards
-from tiltyard.decisions.score_board import score_boards
-from tiltyard.decisions.scores import ABOUT_BATTLES
+from tiltyard.decisions import ABOUT_BATTLES, ScoreBoard, ScoreBoards, score_boards
 from tiltyard.errors import Message, OptionError, OptionValue, RatingError
 from tiltyard.options import BoardOptions, RateOptions, ScoreBoardOptions, VerbOptions, options_of, takes
 from tiltyard.scores import ReadScoresOptions, as_battles, holds_scores, read_scores

@@ -26,8 +26,8 @@ from tiltyard.arena.store.forgetting import kept_about
 from tiltyard.arena.store.matchups import final_votes
 from tiltyard.arena.store.weeks import KeptWeek, WeekTexts, kept_weeks, week_texts
 from tiltyard.arena.verdict import MODEL_VOTES
-from tiltyard.decisions.records import EstimatedDifference
-from tiltyard.decisions.words import between, side, signed
+from tiltyard.decisions import EstimatedDifference
+from tiltyard.decisions.render import between, side, signed
 from tiltyard.errors import ArenaError
 from tiltyard.pages.escaping import Html, shortened
 from tiltyard.reporting.weekly_text import rule_numbers, worth_knowing
