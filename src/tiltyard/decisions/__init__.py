@@ -25,13 +25,21 @@ from tiltyard.decisions.contrast import contrast as contrast
 from tiltyard.decisions.gate import GateResult, MetricsGate
 from tiltyard.decisions.gate import judge_difference as judge_difference
 from tiltyard.decisions.gate import judge_metrics as judge_metrics
-from tiltyard.decisions.plan import BoardPlan, CallPrice, SamplePlan, plan_difference, plan_from_battles, plan_top
+from tiltyard.decisions.plan import FEWEST_PROMPTS as FEWEST_PROMPTS
+from tiltyard.decisions.plan import (
+    BoardPlan,
+    CallPrice,
+    SamplePlan,
+    ScorePlan,
+    plan_difference,
+    plan_from_battles,
+    plan_top,
+)
+from tiltyard.decisions.plan import plan_from_scores as plan_from_scores
 from tiltyard.decisions.sample_size import Assumptions, Goal
 from tiltyard.decisions.score_board import ScoreBoard, ScoreBoards
 from tiltyard.decisions.score_board import score_board as score_board
 from tiltyard.decisions.score_board import score_boards as score_boards
-from tiltyard.decisions.score_plan import ScorePlan
-from tiltyard.decisions.score_plan import plan_from_scores as plan_from_scores
 from tiltyard.decisions.units import POINTS as POINTS
 
 __all__ = [

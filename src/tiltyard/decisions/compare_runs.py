@@ -58,7 +58,15 @@ from tiltyard.decisions.compare_battles import (
     unnamed_clause,
     worse_by_scores,
 )
-from tiltyard.decisions.contrast import Contrast, even_odds, is_balanced, is_identified, side_lean, side_remark
+from tiltyard.decisions.contrast import (
+    Contrast,
+    contrast_of,
+    even_odds,
+    is_balanced,
+    is_identified,
+    side_lean,
+    side_remark,
+)
 from tiltyard.decisions.missing import (
     PROMPT,
     Missing,
@@ -72,7 +80,6 @@ from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError
 from tiltyard.options import CompareOptions, InputOptions, MissingRule, ScoreOptions, options_of
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.comparisons import OWN_CLUSTER
-from tiltyard.ratings.graph import Reach
 from tiltyard.ratings.intervals import cluster_moves, in_both
 from tiltyard.ratings.quantiles import normal_quantile
 from tiltyard.ratings.ranks import ranks
@@ -278,7 +285,7 @@ def _compare(
         unnamed = (unnamed_clause(table, PROMPT, (name,)) for table in whole if PROMPT in table.columns)
         against = [clause for run in runs for clause in no_go(run.battles)]
         against += [*filter(None, (*unnamed, blocked.get(name)))]
-        against += [clause for fit in (fits.new, fits.old) for clause in obstacles(fit, (name,), estimator)]
+        against += [clause for fit in fits.both for clause in obstacles(fit, (name,), estimator)]
         n_battles = _battles(tables, name)
         result = RatingDifference(
             new=f"{name} in {runs[0].name}",
@@ -342,39 +349,35 @@ def _fit_sides(fits: TwoFits, tables: Tables, estimator: BradleyTerry) -> tuple[
     Also for each entrant why its change cannot be told from its side, where that is so. An entrant that sat on the same
     sides in both runs owes nothing of its change to them.
     """
-    shown = [with_sides(solved.fit_input.selected.table) for solved in (fits.new, fits.old)]
+    if estimator.slot is False:
+        return fits, {}
+    rated = [solved.fit_input.selected.table for solved in fits.both]
+    sided = [with_sides(table) for table in rated]
     from_zero = np.eye(len(fits.models)) - fits.zero
     leaning = []
     for i, weights in enumerate(from_zero):
-        now, then = (side_lean(one, rows, weights) for one, rows in zip((fits.new, fits.old), shown, strict=True))
+        now, then = (side_lean(solved, rows, weights) for solved, rows in zip(fits.both, sided, strict=True))
         if not is_balanced(now - then, fits.contrast(i)):
             leaning.append(i)
-    if estimator.slot is False or not leaning:
-        return fits, {}
-    unsure, joint = leaning, fits
-    if all(rows.all() for rows in shown):
+    unsure = leaning
+    if leaning and all(rows.all() for rows in sided):
         try:
             joint = TwoFits.of(tables, replace(estimator, slot=True), fits.zero_names)
-            sure = [all(is_identified(one, from_zero[i]) for one in (joint.new, joint.old)) for i in leaning]
-            unsure = [i for i, enough in zip(leaning, sure, strict=True) if not enough]
-            worth = float(np.mean([one.fit.parameters.coefficient[0] for one in (joint.new, joint.old)]))
-            joint = (
-                msgspec.structs.replace(joint, remarks=(*joint.remarks, side_remark(worth)))
-                if unsure != leaning
-                else fits
-            )
+            unsure = [i for i in leaning if not all(is_identified(solved, from_zero[i]) for solved in joint.both)]
+            worth = float(np.mean([solved.fit.parameters.coefficient[0] for solved in joint.both]))
+            if unsure != leaning:
+                fits = msgspec.structs.replace(joint, remarks=(*joint.remarks, side_remark(worth)))
         except (RatingError, OptionError):
-            joint = fits
+            unsure = leaning
     blocked: dict[str, str] = {}
     for i in unsure:
-        name, rated = fits.models[i], [one.fit_input.selected.table for one in (fits.new, fits.old)]
-        now, then = (100 * first_share(table, rows, i) for table, rows in zip(rated, shown, strict=True))
-        blocked[name] = (
-            f"{name} was shown first in {now:.0f} % of its battles now and in {then:.0f} % then, so its change "
-            "cannot be told from the side's advantage (battles with the same sides in both runs would tell; pass "
-            "--no-slot if the order in a row does not say who was shown first)"
+        now, then = (100 * first_share(table, rows, i) for table, rows in zip(rated, sided, strict=True))
+        blocked[fits.models[i]] = (
+            f"{fits.models[i]} was shown first in {now:.0f} % of its battles now and in {then:.0f} % then, so its "
+            "change cannot be told from the side's advantage (battles with the same sides in both runs would tell; "
+            "pass --no-slot if the order in a row does not say who was shown first)"
         )
-    return joint, blocked
+    return fits, blocked
 
 
 def _same_answers(models: Sequence[str], runs: Sources, unchanged: Sequence[str]) -> dict[str, bool]:
@@ -478,7 +481,7 @@ def _parts(
                 found = fits.contrast(fits.models.index(name))
                 estimate = estimate_of(found, fits.new, level, _battles(pair, name), anytime=anytime)
                 clauses = [blocked[name]] if name in blocked else []
-                clauses += [clause for fit in (fits.new, fits.old) for clause in obstacles(fit, (name,), estimator)]
+                clauses += [clause for fit in fits.both for clause in obstacles(fit, (name,), estimator)]
                 against = tuple(dict.fromkeys(clauses))
                 some.append(PartDifference(column, value, estimate, found, obstacles=against))
     return parts
@@ -526,40 +529,28 @@ class TwoFits(msgspec.Struct, frozen=True, eq=False):
         remarks = (*new.fit_input.remarks, *old.fit_input.remarks)
         return cls(new, old, weights, variances, own, tuple(dict.fromkeys(remarks)))
 
-    def with_remark(self, remark: str) -> TwoFits:
-        return msgspec.structs.replace(self, remarks=(*self.remarks, remark))
+    @property
+    def both(self) -> tuple[Solved, Solved]:
+        return self.new, self.old
 
     @property
     def models(self) -> tuple[str, ...]:
-        """The models."""
         return self.new.fit_input.selected.table.models
 
     @property
     def zero_names(self) -> list[str]:
-        """The models that changes are measured from."""
         return [name for name, weight in zip(self.models, self.zero, strict=True) if weight > 0.0]
 
     def from_zero(self, side: int) -> Floats:
         """The strengths of one run, measured from the zero."""
-        strength = (self.new, self.old)[side].fit.parameters.strength
+        strength = self.both[side].fit.parameters.strength
         return np.asarray(strength - self.zero @ strength)
 
     def contrast(self, i: int) -> Contrast:
         """What changed for one model."""
-        both = (self.new, self.old)
-        top, bottom = (Reach.UNBEATEN, Reach.APART), (Reach.WINLESS, Reach.APART)
-        errors = [solved.covariance for solved in both if solved.covariance is not None]
-        known = all(bool(error.known[i]) for error in errors)
-        return Contrast(
-            value=float(self.from_zero(0)[i] - self.from_zero(1)[i]),
-            variance=float(self.variances[i]),
-            own_variance=float(self.own_variances[i]),
-            degrees=min(float(error.degrees[i]) for error in errors) if known else 0.0,
-            clustered=any(bool(error.ways) for error in errors),
-            battles=min(float(solved.fit_input.rows.battles_per_model()[i]) for solved in both),
-            no_low=bool(self.new.state[i] in bottom or self.old.state[i] in top),
-            no_high=bool(self.new.state[i] in top or self.old.state[i] in bottom),
-        )
+        value = float(self.from_zero(0)[i] - self.from_zero(1)[i])
+        sides = ((self.new, i), (self.old, i))
+        return contrast_of(sides, value, float(self.variances[i]), float(self.own_variances[i]))
 
 
 def _paired_variances(new: Solved, old: Solved, zero: Floats) -> Floats | None:
@@ -568,14 +559,11 @@ def _paired_variances(new: Solved, old: Solved, zero: Floats) -> Floats | None:
     if not columns or columns != old.fit_input.clusters:
         return None
     both_runs = concat([solved.fit_input.selected.table for solved in (new, old)])
-    n = len(new.fit_input.rows)
     numbered = [_own_where_missing(both_runs.text_column(column).codes) for column in columns]
-    codes = [(one[:n], one[n:]) for one in numbered]
-    result = [_variance_of_moves(new, old, one, other, zero, corrected=True) for one, other in codes]
-    if len(codes) == 2:
+    result = [_variance_of_moves(new, old, codes, zero, corrected=True) for codes in numbered]
+    if len(numbered) == 2:
         both = _own_where_missing(in_both(*numbered))
-        once = _variance_of_moves(new, old, both[:n], both[n:], zero, corrected=False)
-        result.append(result[0] + result[1] - once)
+        result.append(result[0] + result[1] - _variance_of_moves(new, old, both, zero, corrected=False))
     return np.asarray(np.max(result, axis=0))
 
 
@@ -585,17 +573,15 @@ def _own_where_missing(codes: AnyInts) -> AnyInts:
     return full
 
 
-def _variance_of_moves(
-    new: Solved, old: Solved, one: AnyInts, other: AnyInts, zero: Floats, *, corrected: bool
-) -> Floats:
-    """Σ over clusters of the squared difference of the two fits' moves when it is left out."""
-    used, numbered = np.unique(np.concatenate([one, other]), return_inverse=True)
-    count = len(used)
-    moves = [
-        cluster_moves(solved.fit, solved.fit_input.rows, solved.fit_input.counted, code, count, corrected=corrected)
-        for solved, code in ((new, numbered[: len(one)]), (old, numbered[len(one) :]))
-    ]
-    difference = moves[0] - moves[1]
+def _variance_of_moves(new: Solved, old: Solved, codes: AnyInts, zero: Floats, *, corrected: bool) -> Floats:
+    """Σ over clusters of the squared difference of the two fits' moves without it; the new run's rows come first."""
+    used, numbered = np.unique(codes, return_inverse=True)
+    count, n = len(used), len(new.fit_input.rows)
+    now, then = (
+        cluster_moves(solved.fit, solved.fit_input.rows, solved.fit_input.counted, rows, count, corrected=corrected)
+        for solved, rows in ((new, numbered[:n]), (old, numbered[n:]))
+    )
+    difference = now - then
     difference -= (difference @ zero)[:, None]
     factor = (count - 1.0) / count if corrected else 1.0
     return np.asarray(factor * (difference**2).sum(axis=0))

@@ -14,7 +14,7 @@ difference. That takes battles that tell the two apart, the model and its side: 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -139,29 +139,36 @@ AnyContrast = Contrast | ScoreEstimate
 
 def contrast(solved: Solved, new: str, old: str) -> Contrast:
     """The difference of two models of a fit."""
-    table = solved.fit_input.selected.table
+    table, covariance = solved.fit_input.selected.table, solved.covariance
     for name in (new, old):
         if name not in table.models:
             raise OptionError(f"{name!r} is in none of the rated battles. {known_models(table)}")
-    models = table.models
-    i, j = models.index(new), models.index(old)
-    covariance = solved.covariance
     assert covariance is not None, "a difference needs intervals"
-    zero = np.zeros(len(models))
+    i, j = table.models.index(new), table.models.index(old)
+    zero = np.zeros(len(table.models))
     zero[j] = 1.0
-    strength, battles = solved.fit.parameters.strength, solved.fit_input.rows.battles_per_model()
-    degrees = float(min(covariance.degrees[i], covariance.degrees[j]))
-    enough = bool(covariance.known[i] and covariance.known[j])
+    return contrast_of(
+        ((solved, i), (solved, j)),
+        float(solved.fit.parameters.strength[i] - solved.fit.parameters.strength[j]),
+        float(covariance.variances(zero)[i]),
+        float(covariance.fisher_variances(zero)[i]),
+    )
+
+
+def contrast_of(sides: Sequence[tuple[Solved, int]], value: float, variance: float, own_variance: float) -> Contrast:
+    """A difference of two strengths: of each its fit and its place there."""
+    covariances = [(solved.covariance, place) for solved, place in sides if solved.covariance is not None]
+    (new, i), (old, j) = sides
     top, bottom = (Reach.UNBEATEN, Reach.APART), (Reach.WINLESS, Reach.APART)
     return Contrast(
-        value=float(strength[i] - strength[j]),
-        variance=float(covariance.variances(zero)[i]),
-        own_variance=float(covariance.fisher_variances(zero)[i]),
-        degrees=degrees if enough else 0.0,
-        clustered=bool(covariance.ways),
-        battles=float(min(battles[i], battles[j])),
-        no_low=bool(solved.state[i] in bottom or solved.state[j] in top),
-        no_high=bool(solved.state[i] in top or solved.state[j] in bottom),
+        value=value,
+        variance=variance,
+        own_variance=own_variance,
+        degrees=min(float(one.degrees[at]) if one.known[at] else 0.0 for one, at in covariances),
+        clustered=any(bool(one.ways) for one, _ in covariances),
+        battles=min(float(solved.fit_input.rows.battles_per_model()[at]) for solved, at in sides),
+        no_low=bool(new.state[i] in bottom or old.state[j] in top),
+        no_high=bool(new.state[i] in top or old.state[j] in bottom),
     )
 
 
@@ -209,39 +216,34 @@ def fit_sides(
 
     `solve` fits the same battles by another estimator; one with `slot=False` leaves sides alone.
     """
-    if estimator.slot is False:
+    sided = with_sides(plain.fit_input.selected.table)
+    if estimator.slot is False or not sided.any():
         return SideFit(plain)
-    table = plain.fit_input.selected.table
-    shown = with_sides(table)
-    if not shown.any():
-        return SideFit(plain)
-    result = contrast(plain, new, old)
+    found = contrast(plain, new, old)
     if not plain.fit_input.slot:
-        lean = side_lean(plain, shown, _weights(plain, new, old))
-        if is_balanced(lean, result) and not estimator.slot:
+        lean = side_lean(plain, sided, _weights(plain, new, old))
+        if is_balanced(lean, found) and not estimator.slot:
             return SideFit(plain)
-        if not shown.all():
-            if is_balanced(lean, result, BALANCED_MIXTURE):
+        if not sided.all():
+            if is_balanced(lean, found, BALANCED_MIXTURE):
                 return SideFit(plain)
-            what = f"{_shown_first(plain, shown, new, old)} that have sides, and others have none"
-            settled = "take those with sides alone, or pass --no-slot if sides do not say who was shown first"
-            return SideFit(plain, obstacles=(f"{what}, so the side's advantage is not fitted ({settled})",))
-    told = SideFit(plain, obstacles=(f"{_shown_first(plain, shown, new, old)}{CONFOUNDED} ({SETTLED})",))
+            what = f"{_shown_first(plain, sided, new, old)} that have sides, and others have none"
+            mend = "take those with sides alone, or pass --no-slot if sides do not say who was shown first"
+            return SideFit(plain, obstacles=(f"{what}, so the side's advantage is not fitted ({mend})",))
+    confounded = SideFit(plain, obstacles=(f"{_shown_first(plain, sided, new, old)}{CONFOUNDED}",))
     try:
         joint = plain if plain.fit_input.slot else solve(replace(estimator, slot=True))
-        sure = is_identified(joint, _weights(joint, new, old))
+        if not is_identified(joint, _weights(joint, new, old)):
+            return confounded
     except (RatingError, OptionError):
-        return told
-    if not sure:
-        return told
+        return confounded
     advantage = float(joint.fit.parameters.coefficient[0])
     return SideFit(joint, POINTS_PER_LOGIT * advantage, (side_remark(advantage),))
 
 
-CONFOUNDED = ", so its strength cannot be told from the side's advantage"
-SETTLED = (
-    "battles that show it on the other side would tell; pass --no-slot if the order in a row does not say who was "
-    "shown first"
+CONFOUNDED = (
+    ", so its strength cannot be told from the side's advantage (battles that show it on the other side would tell; "
+    "pass --no-slot if the order in a row does not say who was shown first)"
 )
 
 
@@ -270,12 +272,12 @@ def is_balanced(lean: float, result: Contrast, errors: float = BALANCED) -> bool
     return abs(lean) <= errors * result.error / POINTS_PER_LOGIT
 
 
-def side_lean(solved: Solved, shown: NDArray[np.bool_], weights: Floats) -> float:
+def side_lean(solved: Solved, sided: NDArray[np.bool_], weights: Floats) -> float:
     """By how many logits a difference of strengths moves for every logit that the first side is worth."""
     rows, counted, fit = solved.fit_input.rows, solved.fit_input.counted, solved.fit
     moves = response(fit, weights)[: rows.n_models]
-    one = _per_battle(solved)[counted.cell] * rows.weight * shown
-    return float((one * (moves[rows.first] - moves[rows.second])).sum())
+    bend = _per_battle(solved)[counted.cell] * rows.weight * sided
+    return float((bend * (moves[rows.first] - moves[rows.second])).sum())
 
 
 def _per_battle(solved: Solved) -> Floats:
@@ -304,22 +306,22 @@ def is_identified(joint: Solved, weights: Floats) -> bool:
     design = counted.cells.design[counted.cell] @ moves[m : m + counted.cells.design.shape[1]]
     each = bend * (along + design) ** 2
     variance = float((rows.weight * each).sum())
-    own = float(response(fit, np.eye(m + 1)[m])[m])  # the side's own variance
-    if variance <= COSTS * (variance - side * side / own):
+    side_variance = float(response(fit, np.eye(m + 1)[m])[m])
+    if variance <= COSTS * (variance - side * side / side_variance):
         return True
     if variance**2 / float((rows.weight * each**2).sum()) < FEWEST_BATTLES:
         return False
     for codes in rows.clusters:
-        own, values = codes == OWN_CLUSTER, rows.weight * each
-        shared = sum_by(codes[~own], values[~own], int(codes.max(initial=0)) + 1)
-        if values.sum() ** 2 / ((values[own] ** 2).sum() + (shared**2).sum()) < FEWEST_CLUSTERS:
+        single, values = codes == OWN_CLUSTER, rows.weight * each
+        shared = sum_by(codes[~single], values[~single], int(codes.max(initial=0)) + 1)
+        if values.sum() ** 2 / ((values[single] ** 2).sum() + (shared**2).sum()) < FEWEST_CLUSTERS:
             return False
     return True
 
 
-def _shown_first(solved: Solved, shown: NDArray[np.bool_], new: str, old: str) -> str:
+def _shown_first(solved: Solved, sided: NDArray[np.bool_], new: str, old: str) -> str:
     """How often the one of the two whose sides are less balanced was shown first."""
     table = solved.fit_input.selected.table
-    shares = {name: first_share(table, shown, table.models.index(name)) for name in (new, old)}
+    shares = {name: first_share(table, sided, table.models.index(name)) for name in (new, old)}
     name, share = max(shares.items(), key=lambda item: abs(item[1] - 0.5))
     return f"{name} was shown first in {100 * share:.0f} % of its battles"

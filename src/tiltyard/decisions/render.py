@@ -54,7 +54,8 @@ def share(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:.1f} %"
 
 
-def _counted(count: float, noun: str) -> str:
+def counted(count: float, noun: str) -> str:
+    """`1 prompt`, `1,200 prompts`."""
     return f"{count:,.0f} {noun}{'s' if count != 1 else ''}"
 
 
@@ -214,16 +215,16 @@ def sample(difference: Difference, *, pooled: bool = True) -> str:
     if isinstance(difference, ScoreDifference):
         if difference.n_prompts is None:
             return f"{difference.n_answers:,} answers"
-        text, (fewest, most) = _counted(difference.n_prompts, "prompt"), difference.repeats
+        text, (fewest, most) = counted(difference.n_prompts, "prompt"), difference.repeats
         if most <= 1:
             return text
         return f"{text} × {most} repeats" if fewest == most else f"{text}, {fewest} to {most} answers to each"
     assert isinstance(difference, RatingDifference)
-    places = [_counted(difference.n_battles, "battle")]
+    places = [counted(difference.n_battles, "battle")]
     if difference.n_prompts is not None:
-        places.append(f"on {_counted(difference.n_prompts, 'prompt')}")
+        places.append(f"on {counted(difference.n_prompts, 'prompt')}")
     if difference.n_voters is not None:
-        places.append(f"by {_counted(difference.n_voters, 'voter')}")
+        places.append(f"by {counted(difference.n_voters, 'voter')}")
     if difference.dimensions:
         places.append(f"in {len(difference.dimensions)} {'pooled ' if pooled else ''}dimensions")
     text, met = " ".join(places), difference.met
@@ -398,7 +399,7 @@ def _run_sentence(runs: RunComparison) -> str:
         return sentence(runs.changed[0].difference)
     moved = [change for change in runs.changes if change.beyond_noise]
     moved.sort(key=lambda change: -abs(change.difference.difference))
-    on = "" if runs.n_prompts is None else f" on {_counted(runs.n_prompts, 'shared prompt')}"
+    on = "" if runs.n_prompts is None else f" on {counted(runs.n_prompts, 'shared prompt')}"
     apart = {change.entrant: _otherwise(change.difference, len(runs.changes)) for change in runs.changes}
     some = ", ".join(
         f"{change.entrant} {signed(change.difference.difference)} "
@@ -660,7 +661,7 @@ def _part_line(part: PartVerdict, unit: Unit) -> str:
         return part.reason or "cannot tell"
     why = "" if part.reason is None else f": {part.reason}"
     noun, lacks = ("matchup", "a verdict") if unit is POINTS else ("prompt", "a score of both")
-    lost = f"; {_counted(part.missing, noun)} without {lacks}" if part.missing else ""
+    lost = f"; {counted(part.missing, noun)} without {lacks}" if part.missing else ""
     ends = f" ({unit.between(part.low, part.high)})" if part.column == DIMENSION and not why else ""
     size = f"{unit.named(unit.signed(part.difference))}{ends}"
     return f"{part.verdict.replace('_', ' ').replace('unknown', 'cannot tell')}, {size}{why}{lost}"
