@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from tiltyard.decisions import (
         Difference,
         GateResult,
-        MetricsComparison,
-        MetricsGate,
         RunComparison,
         SamplePlan,
         ScoreBoard,
@@ -73,8 +71,6 @@ __all__ = [
     "GateResult",
     "Glicko2",
     "Leaderboard",
-    "MetricsComparison",
-    "MetricsGate",
     "Outcome",
     "PermutationElo",
     "RatingEntry",
@@ -108,7 +104,7 @@ _HOMES = {
     "tiltyard.battles": "Battle BattleTable Outcome Source battles_to_frame read_battles write_battles",
     "tiltyard.boards": "BoardComparison BoardsByValue BradleyTerry Elo EloReport Glicko2 Leaderboard PermutationElo "
     "RatingEntry WinRate rate_by",
-    "tiltyard.decisions": "Difference GateResult MetricsComparison MetricsGate RunComparison SamplePlan ScoreBoard",
+    "tiltyard.decisions": "Difference GateResult RunComparison SamplePlan ScoreBoard",
     "tiltyard.errors": "TiltyardError",
     **{f"tiltyard.verbs.{verb}": verb for verb in _VERBS.split()},
 }

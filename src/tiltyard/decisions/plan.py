@@ -138,7 +138,7 @@ class Amount(msgspec.Struct, frozen=True):
         return {f"{prefix}{name}": value for name, value in named.items()}
 
 
-class Need(msgspec.Struct, frozen=True, kw_only=True):
+class SampleNeed(msgspec.Struct, frozen=True, kw_only=True):
     """How much data something takes, and what is still to be gathered of it; None where no sensible number does it.
 
     Parameters:
@@ -161,8 +161,8 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
         return {**({} if self.needed is None else self.needed.to_dict()), **more}
 
 
-def need(times: float | None, unit: Amount, have: Amount, price: CallPrice | None) -> dict[str, Any]:
-    """The values of a `Need` of so many times a unit."""
+def sample_need(times: float | None, unit: Amount, have: Amount, price: CallPrice | None) -> dict[str, Any]:
+    """The values of a `SampleNeed` of so many times a unit."""
     if times is None:
         return {"times": None}
     needed = unit.times(times)
@@ -173,7 +173,7 @@ def need(times: float | None, unit: Amount, have: Amount, price: CallPrice | Non
     return {**values, "cost": more.calls * price.direct, "cost_batch": more.calls * price.batch}
 
 
-class SampleSize(Need, frozen=True, kw_only=True):
+class SampleSize(SampleNeed, frozen=True, kw_only=True):
     """How much data a difference takes.
 
     Parameters:
@@ -429,7 +429,7 @@ def _row(
         power=growth.chance(goal, points, size),
         power_now=None if have is None else growth.chance(goal, points, 1.0),
         present=present,
-        **need(size, unit, have or Amount({}, 0), price),
+        **sample_need(size, unit, have or Amount({}, 0), price),
     )
 
 
@@ -496,7 +496,7 @@ def _caveats(pilot: Pilot, goal: Goal) -> list[str]:
     return caveats
 
 
-class PairPlan(Need, frozen=True, kw_only=True):
+class PairPlan(SampleNeed, frozen=True, kw_only=True):
     """How much data tells two neighbours of a board apart.
 
     Parameters:
@@ -543,7 +543,7 @@ class BoardPlan(Plan):
     models: int
     goal: Goal
     pairs: tuple[PairPlan, ...]
-    need: Need
+    need: SampleNeed
     have: Amount
     price: CallPrice | None
     remarks: tuple[str, ...] = ()
@@ -598,13 +598,13 @@ def plan_top(battles: BattleData, top: int, options: PilotOptions) -> BoardPlan:
                 gap=POINTS_PER_LOGIT * gap,
                 apart_now=now,
                 obstacles=against,
-                **need(size, have, have, price),
+                **sample_need(size, have, have, price),
             )
         )
     size = None if any(pair.too_close for pair in pairs) else future.all_at_once(order, top, options.seed)
     remarks = [*no_go(battles), *notes, *dict.fromkeys(solved.fit_input.remarks), *left_out]
     remarks += _close_pairs(pairs, future, names)
-    whole = Need(**need(size, have, have, price))
+    whole = SampleNeed(**sample_need(size, have, have, price))
     return BoardPlan(top, len(names), goal, tuple(pairs), whole, have, price, tuple(remarks))
 
 
