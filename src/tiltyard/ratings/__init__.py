@@ -1,8 +1,5 @@
 """The arithmetic: arrays in, values out; no files, no clock, no terminal."""
 
-import math
+from tiltyard.ratings.scale import LOGITS_PER_POINT, POINTS_PER_LOGIT
 
-POINTS_PER_LOGIT = 400.0 / math.log(10.0)
-"""Rating points per logit: 400 points are odds of 10 to 1, as in Elo."""
-
-LOGITS_PER_POINT = math.log(10.0) / 400.0
+__all__ = ["LOGITS_PER_POINT", "POINTS_PER_LOGIT"]

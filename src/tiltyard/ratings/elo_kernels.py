@@ -19,9 +19,9 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.ratings import LOGITS_PER_POINT
 from tiltyard.ratings.comparisons import Codes
 from tiltyard.ratings.compiled import compiled
+from tiltyard.ratings.scale import LOGITS_PER_POINT
 from tiltyard.types import Floats
 
 Orders = NDArray[np.int32]
