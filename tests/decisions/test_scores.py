@@ -428,6 +428,13 @@ def test_the_board_orders_by_mean_and_tells_apart_what_it_can() -> None:
     assert {(one.rank_low, one.rank_high) for one in score_board(close).entries} == {(1, 2)}
 
 
+def test_a_plan_of_scores_without_prompts_says_which_column_it_lacks() -> None:
+    rows = [{"model": model, "score": i % 3} for i in range(40) for model in ("v2", "v1")]
+    with pytest.raises(ScoreError) as refused:
+        ty.plan("v2", "v1", battles=rows)
+    assert "map" in str(refused.value)
+
+
 def test_a_plan_from_scores_counts_prompts() -> None:
     (table,) = read_scores(rows(v2=V2, v1=V1))
     plan = ty.plan("v2", "v1", battles=table, differences=["9pp", "2pp"])

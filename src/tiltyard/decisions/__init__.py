@@ -11,6 +11,7 @@ from tiltyard.decisions.answer import Difference, MetricsComparison, RatingDiffe
 from tiltyard.decisions.answer import EntrantChange as EntrantChange
 from tiltyard.decisions.answer import EstimatedDifference as EstimatedDifference
 from tiltyard.decisions.answer import PromptScore as PromptScore
+from tiltyard.decisions.answer import side as side
 from tiltyard.decisions.compare_battles import compare_in as compare_in
 from tiltyard.decisions.compare_battles import compare_models as compare_models
 from tiltyard.decisions.compare_battles import is_run_folder as is_run_folder

@@ -591,7 +591,8 @@ def with_missing(
     A dimension or category that has such matchups and no battle is a part of its own, of which nothing can be told.
     """
     assert lost.verdicts is not None
-    parts, values = [], {}
+    parts: list[PartDifference] = []
+    values: dict[str, set[str]] = {}
     for part in result.parts:
         values.setdefault(part.column, set()).add(part.value)
     for part in result.parts:

@@ -662,9 +662,13 @@ def prompt_scores(table: BattleTable, new: str, old: str, texts: Mapping[str, st
     return tuple(
         PromptScore(
             prompts.labels[p],
-            *(None if np.isnan(mean[p]) else float(mean[p]) for mean in means),
-            *(float(some[p]) for some in counts),
-            texts.get(prompts.labels[p]),
+            new_score=None if np.isnan(means[0][p]) else float(means[0][p]),
+            old_score=None if np.isnan(means[1][p]) else float(means[1][p]),
+            wins=float(counts[0][p]),
+            losses=float(counts[1][p]),
+            ties=float(counts[2][p]),
+            both_bad=float(counts[3][p]),
+            text=texts.get(prompts.labels[p]),
         )
         for p in seen.tolist()
     )

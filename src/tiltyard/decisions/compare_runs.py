@@ -622,12 +622,14 @@ def compare_ratings(now: tuple[str, EloReport], then: tuple[str, EloReport], opt
         )
         n_battles = sum(entry.n_battles for entry in entries)
         low, high = found.ends(level)
-        rates = [None if points is None or math.isinf(points) else even_odds(points) for points in (low, high)]
+        rate, rate_low, rate_high = (
+            None if points is None or math.isinf(points) else even_odds(points) for points in (found.points, low, high)
+        )
         result = RatingDifference(
             new=f"{name} in {names[0]}",
             old=f"{name} in {names[1]}",
             estimate=EstimatedDifference(
-                found.points, low, high, found.probability_above(), even_odds(found.points), *rates, n_battles
+                found.points, low, high, found.probability_above(), rate, rate_low, rate_high, n_battles
             ),
             contrast=found,
             level=level,

@@ -7,7 +7,7 @@ and whose score they lack, is said. Where nothing names the prompts, the two are
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from heapq import nsmallest
 from pathlib import Path
@@ -92,7 +92,7 @@ class PairedScores(msgspec.Struct, frozen=True, eq=False):
     spread: float
 
     @classmethod
-    def of(cls, table: ScoreTable, names: tuple[str, str], cluster: str | None) -> PairedScores:
+    def of(cls, table: ScoreTable, names: tuple[str, str], options: CompareOptions) -> PairedScores:
         """Those of two models of a table."""
         means = np.full((2, len(table.prompts)), np.nan)
         rows, unscored = np.zeros((2, 2, len(table.prompts)), dtype=np.int64)
@@ -105,7 +105,7 @@ class PairedScores(msgspec.Struct, frozen=True, eq=False):
         rows, unscored = np.where(absent, rows[::-1], rows), np.where(absent, rows[::-1], unscored)
         asked = np.flatnonzero(rows[0] > 0)
         arrays = (means[:, asked], rows[:, asked], unscored[:, asked])
-        return cls(table, names, cluster, asked, *arrays, table.spread)
+        return cls(table, names, cluster_of(options), asked, *arrays, table.spread)
 
     def only(self, kept: Any) -> PairedScores:
         """Some of the prompts."""
@@ -124,8 +124,8 @@ class PairedScores(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def mean_scores(self) -> tuple[float, float]:
-        """The mean score of each."""
-        new, old = (exact_sum(side) / len(side) for side in self.means)
+        """The mean score of each on the prompts that both have."""
+        new, old = (exact_sum(side) / len(side) for side in self.both.means)
         return new, old
 
     @property
@@ -140,13 +140,17 @@ class PairedScores(msgspec.Struct, frozen=True, eq=False):
         return np.asarray(codes, dtype=np.int64)
 
     def estimate(self) -> ScoreEstimate:
-        """The difference, by prompt or by cluster of prompts."""
-        return self._mean_of(self.differences, self.spread)
+        """The difference on the prompts that both have, by prompt or by cluster of prompts."""
+        both = self.both
+        if not len(both.prompts):
+            raise _nothing_common(self.table, *self.names)
+        return both._mean_of(both.differences, self.spread)
 
     def ratio(self) -> ScoreEstimate:
         """The logarithm of how many times the old score the new one typically is."""
-        new, old, ends = _logs(self.table, self.means)
-        return self._mean_of(new - old, float(ends[1] - ends[0]))
+        both = self.both
+        new, old, ends = _logs(self.table, both.means)
+        return both._mean_of(new - old, float(ends[1] - ends[0]))
 
     def _mean_of(self, differences: Floats, spread: float) -> ScoreEstimate:
         table, codes = self.table, self.clusters
@@ -171,6 +175,27 @@ class PairedScores(msgspec.Struct, frozen=True, eq=False):
             return Missing(by_name, int(lost.sum()), int(self.rows.sum()), rule, "answers", worst)
         return Missing(by_name, int(lost.any(axis=0).sum()), len(self.prompts), rule, "prompts", worst)
 
+    def facts(self, found: ScoreEstimate, options: CompareOptions, level: float) -> dict[str, Any]:
+        """What a difference says of prompts, repeats and clusters."""
+        places = zip(self.names, _common(self.table, self.names), strict=True)
+        count = np.concatenate([self.table[name].count[place] for name, place in places])
+        return {
+            "n_prompts": len(self.both.prompts),
+            "prompts": _deciding(self.both),
+            "parts": tuple(_parts(self, options, level)),
+            "n_answers": int(count.sum()),
+            "repeats": (int(count.min()), int(count.max())),
+            "counted": "prompts" if self.cluster is None else f"clusters by {self.cluster}",
+            "remarks": tuple(_remarks(self, found)),
+            "interval": {
+                "level": level,
+                "method": "plus two",
+                "clusters": [{"column": self.cluster or PROMPT}],
+                "degrees": found.degrees,
+                "error": found.error,
+            },
+        }
+
 
 class UnpairedScores(msgspec.Struct, frozen=True, eq=False):
     """Two models where nothing says which answers are to the same prompt: two samples of answers.
@@ -184,6 +209,19 @@ class UnpairedScores(msgspec.Struct, frozen=True, eq=False):
     table: ScoreTable
     names: tuple[str, str]
     means: Sequence[Floats]
+
+    @classmethod
+    def of(cls, table: ScoreTable, names: tuple[str, str], options: CompareOptions) -> UnpairedScores:
+        """Those of two models of a table."""
+        for name in ("by", "cluster"):
+            if getattr(options, name) not in (None, (), [], "none"):
+                column = OptionValue("map", {"prompt": "COLUMN"})
+                why = " is about prompts, and no column names them. Name it with "
+                raise OptionError(OptionValue(name, None), why, column, ".")
+        means = [table[name].mean[table[name].count > 0] for name in names]
+        if not all(map(len, means)):
+            raise ScoreError(f"one of {names[0]} and {names[1]} has no score. Check the files.")
+        return cls(table, names, means)
 
     @property
     def mean_scores(self) -> tuple[float, float]:
@@ -221,12 +259,28 @@ class UnpairedScores(msgspec.Struct, frozen=True, eq=False):
         count = sum(lost.values())
         return Missing(lost, count, count + sum(map(len, self.means)), rule, "answers", worst_case(filled))
 
+    def facts(self, found: ScoreEstimate, options: CompareOptions, level: float) -> dict[str, Any]:  # noqa: ARG002
+        """What a difference says of the two samples."""
+        note = Message(
+            "no column names the prompts, so answers are taken to be to different prompts; a column of prompts (id, "
+            "or ",
+            OptionValue("map", {"prompt": "COLUMN"}),
+            ") makes the interval narrower",
+        )
+        return {
+            "n_answers": sum(map(len, self.means)),
+            "repeats": (1, 1),
+            "counted": "answers of each",
+            "remarks": (note, *_tails(self.table, found), *self.table.reading_notes),
+            "interval": {"level": level, "method": "plus one on each side", "clusters": []},
+        }
+
 
 def _sign(table: ScoreTable) -> float:
     return -1.0 if table.lower_is_better else 1.0
 
 
-def _logs(table: ScoreTable, sides: Sequence[Floats]) -> list[Floats]:
+def _logs(table: ScoreTable, sides: Iterable[Floats]) -> list[Floats]:
     """The logarithms of the scores of each, and of the ends of all."""
     return [side if table.log else np.log(side) for side in (*sides, np.array(table.ends))]
 
@@ -309,50 +363,25 @@ def difference_of_scores(table: ScoreTable, new: str, old: str, options: Compare
     if new == old:
         raise OptionError(f"{new!r} is compared with itself: give two different models, the new one first.")
     check_no_battles(options)
-    level, names, everyone = level_for(options), (new, old), table
+    level, everyone = level_for(options), table
     table = table.only(new, old)
     _check_same_unit(table, new, old)
-    cluster, everything, known = cluster_of(options), None, dict[str, Any]()
     scores: PairedScores | UnpairedScores
     if table.prompts:
-        everything = PairedScores.of(table, names, cluster)
-        scores, missing = everything.both, everything.missing(options.missing)
-        n_prompts = len(scores.prompts)
-        if not n_prompts:
-            raise _nothing_common(table, new, old)
-        count = np.concatenate([table[n].count[p] for n, p in zip(names, _common(table, names), strict=True)])
-        known = {"n_prompts": n_prompts, "prompts": _deciding(scores)}
-        known["parts"] = tuple(_parts(everything, options, level))
-        known |= {"n_answers": int(count.sum()), "repeats": (int(count.min()), int(count.max()))}
-        known["counted"] = "prompts" if cluster is None else f"clusters by {cluster}"
+        scores = PairedScores.of(table, (new, old), options)
     else:
-        scores = _unpaired(table, names, options)
-        missing, n_answers = scores.missing(options.missing), sum(map(len, scores.means))
-        known = {"n_answers": n_answers, "repeats": (1, 1), "counted": "answers of each"}
-    found = scores.estimate()
-    if everything is None:
-        note = Message(
-            "no column names the prompts, so answers are taken to be to different prompts; a column of prompts (id, "
-            "or ",
-            OptionValue("map", {"prompt": "COLUMN"}),
-            ") makes the interval narrower",
-        )
-        known["remarks"] = (note, *_tails(table, found), *table.reading_notes)
-        interval: dict[str, Any] = {"method": "plus one on each side", "clusters": []}
-    else:
-        known["remarks"] = tuple(_remarks(everything, found))
-        interval = {"method": "plus two", "clusters": [{"column": cluster or PROMPT}]}
-        interval |= {"degrees": found.degrees, "error": found.error}
+        scores = UnpairedScores.of(table, (new, old), options)
+    found, missing = scores.estimate(), scores.missing(options.missing)
+    facts = scores.facts(found, options, level)
     low, high = found.ends(level)
     new_mean, old_mean = scores.mean_scores
-    n = known.get("n_prompts", known["n_answers"])
+    n = facts.get("n_prompts", facts["n_answers"])
     result = ScoreDifference(
         new=new,
         old=old,
         estimate=_estimated(cases_of(found, missing, anytime=options.anytime), level, n),
         contrast=found,
         level=level,
-        interval={"level": level, **interval},
         left_out=table.skipped,
         anytime=options.anytime,
         missing=missing,
@@ -367,7 +396,7 @@ def difference_of_scores(table: ScoreTable, new: str, old: str, options: Compare
         ratio=_ratio(scores, level, anytime=options.anytime),
         log=table.log,
         beside=table.beside,
-        **known,
+        **facts,
     )
     doubt = result.doubt()
     result = replace(result, obstacles=table.against if doubt is None else (*table.against, doubt))
@@ -380,7 +409,7 @@ def _best_of(table: ScoreTable, new: str, old: str) -> int | None:
     gains = np.full(len(names), np.nan)
     for place, name in enumerate(names if len(names) > 1 else ()):
         if table.prompts:
-            differences = PairedScores.of(table, (name, old), None).both.differences
+            differences = PairedScores.of(table, (name, old), CompareOptions()).both.differences
         else:
             differences = _sign(table) * table[name].mean[table[name].count > 0]
         gains[place] = differences.mean() if len(differences) else np.nan
@@ -430,22 +459,6 @@ def _ratio(scores: PairedScores | UnpairedScores, level: float, *, anytime: bool
     return None if low is None or high is None else Ratio(math.exp(ratio.value), math.exp(low), math.exp(high))
 
 
-def _unpaired(table: ScoreTable, names: tuple[str, str], options: CompareOptions) -> UnpairedScores:
-    """The scores where no column names the prompts."""
-    for name in ("by", "cluster"):
-        if getattr(options, name) not in (None, (), [], "none"):
-            raise OptionError(
-                OptionValue(name, None),
-                " is about prompts, and no column names them. Name it with ",
-                OptionValue("map", {"prompt": "COLUMN"}),
-                ".",
-            )
-    means = [table[name].mean[table[name].count > 0] for name in names]
-    if not all(map(len, means)):
-        raise ScoreError(f"one of {names[0]} and {names[1]} has no score. Check the files.")
-    return UnpairedScores(table, names, means)
-
-
 def _parts(everything: PairedScores, options: CompareOptions, level: float) -> Iterator[PartDifference]:
     """The difference within each value of the columns asked for, or of those that look like categories."""
     for column in options.by or [name for name in PARTS if name in everything.table.columns]:
@@ -457,14 +470,14 @@ def _parts(everything: PairedScores, options: CompareOptions, level: float) -> I
         for code in values:
             inside = everything.only(here == code)
             part = PartDifference(column, codes.labels[code], missing=inside.missing(options.missing))
-            both = inside.both
-            if not len(both.prompts):
+            n_prompts = len(inside.both.prompts)
+            if not n_prompts:
                 yield structs.replace(part, reason="no prompt has a score of both")
                 continue
-            found = both.estimate()
+            found = inside.estimate()
             cases = cases_of(found, part.missing, anytime=options.anytime)
-            estimate = _estimated(cases, shared_level(level, len(values)), len(both.prompts))
-            yield structs.replace(part, estimate=estimate, contrast=found, means=both.mean_scores)
+            estimate = _estimated(cases, shared_level(level, len(values)), n_prompts)
+            yield structs.replace(part, estimate=estimate, contrast=found, means=inside.mean_scores)
 
 
 def _deciding(pairs: PairedScores) -> tuple[PromptScore, ...]:

@@ -41,7 +41,7 @@ from tiltyard.decisions.compare_battles import (
     obstacles,
     read_to_compare,
 )
-from tiltyard.decisions.compare_scores import PairedScores, cluster_of, noise_of, one_metric, scores_of_two
+from tiltyard.decisions.compare_scores import PairedScores, noise_of, one_metric, scores_of_two
 from tiltyard.decisions.contrast import Contrast, contrast, fit_sides, solve_plainly
 from tiltyard.decisions.sample_size import Assumptions, Goal, Growth, chance_beyond, size_for
 from tiltyard.decisions.units import POINTS, Unit, unit_of
@@ -766,11 +766,11 @@ def plan_from_scores(
             "a plan of scores is for one look: leave anytime out, or plan for 1.6 times as wide an interval."
         )
     tables, new, old = scores_of_two(options.battles, new, old, options)
-    table, cluster = one_metric(tables).only(new, old), cluster_of(options)
+    table = one_metric(tables).only(new, old)
     if not table.prompts:
         chosen = OptionValue("map", {"prompt": "COLUMN"})
         raise ScoreError("a plan needs scores by prompt: no column names the prompts. Name it with ", chosen, ".")
-    pairs = PairedScores.of(table, (new, old), cluster).both
+    pairs = PairedScores.of(table, (new, old), options).both
     if len(pairs.prompts) < 2:
         raise ScoreError(f"a plan needs two prompts or more with scores of both {new} and {old}.")
     gaps, unit_size, codes = pairs.differences, 1.0, pairs.clusters

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tiltyard.boards.text import percent
 from tiltyard.decisions.answer import side
 from tiltyard.decisions.plan import Amount, BoardPlan, CallPrice, SamplePlan, ScorePlan
@@ -14,10 +16,7 @@ TYPICAL = 20.0
 UNKNOWN = "unknown"
 
 
-AnyPlan = SamplePlan | BoardPlan | ScorePlan
-
-
-def sentence(plan: AnyPlan) -> str:
+def sentence(plan: Any) -> str:
     """The plan in one sentence."""
     if isinstance(plan, ScorePlan):
         return _score_sentence(plan)
@@ -78,11 +77,11 @@ def usd(cost: float | None) -> str:
     return f"${cost:,.2f}" if cost < 100 else f"${cost:,.0f}"
 
 
-def render(plan: AnyPlan, format: str) -> str:
+def render(plan: Any, format: str) -> str:
     """A plan as `table`, `json` or `md`."""
     check_choice("format", format, ("table", "json", "md"))
     if format == "json":
-        return plan.to_json()
+        return str(plan.to_json())
     if isinstance(plan, SamplePlan):
         table, notes = _plan_cells(plan), _plan_notes(plan)
     elif isinstance(plan, BoardPlan):

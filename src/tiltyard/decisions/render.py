@@ -23,8 +23,8 @@ from tiltyard.decisions.answer import (
     RunComparison,
     ScoreDifference,
     shared_level,
-    side,
 )
+from tiltyard.decisions.answer import side as side
 from tiltyard.decisions.contrast import even_odds
 from tiltyard.decisions.gate import PASSES, GateResult, MetricsGate, PartVerdict
 from tiltyard.decisions.missing import Missing, cases_of
@@ -451,18 +451,20 @@ def run_footnotes(runs: RunComparison) -> list[str]:
 # Gates
 
 
-def verdict(result: GateResult | MetricsGate, format: str) -> str:
+def verdict(result: Any, format: str) -> str:
     """The verdict as `table`, `json`, `md` or `junit`."""
     check_choice("format", format, ("table", "json", "md", "junit"))
     if format == "json":
-        return result.to_json()
+        return str(result.to_json())
     return {"table": _gate_text, "md": _gate_markdown, "junit": _gate_junit}[format](result)
 
 
-def gate_sentence(result: GateResult | MetricsGate) -> str:
+def gate_sentence(result: Any) -> str:
     """The verdict in one sentence."""
-    if isinstance(result, MetricsGate):
-        return _metrics_sentence(result)
+    return _metrics_sentence(result) if isinstance(result, MetricsGate) else _gate_sentence(result)
+
+
+def _gate_sentence(result: GateResult) -> str:
     found, unit = result.difference, result.difference.unit
     new, old, margin = found.new, found.old, unit.named(unit.plain(result.margin))
     size, lost = size_of(found, result.low, result.high), found.missing
