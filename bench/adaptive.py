@@ -164,7 +164,9 @@ def _demo() -> dict[str, tuple[Design, Any, Any]]:
     asking = asking_parts(plan.setup, print, budget_usd=None, max_batch=None)
     recorded = make_judge(plan.setup, plan.judge_model, asking)
     judged = asyncio.run(judge(make_judging_plan(plan), recorded))
-    states = make_states(plan, RoundSettings(goal=RoundGoal("top")), calls_per_case=2)
+    states = make_states(
+        plan.matches.by_dimension, plan.setup.entrant_ids, RoundSettings(goal=RoundGoal("top")), calls_per_case=2
+    )
     return {
         name: (state.rounds.design, *outcomes_of(judged.judgments[name], len(state.rounds.design)))
         for name, state in states.items()

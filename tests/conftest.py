@@ -11,7 +11,6 @@ import secrets
 import shutil
 import signal
 import sys
-import tempfile
 from pathlib import Path
 
 # Whatever the machine's habit, these processes compile what they import once; NumPy has one thread, as in the command.
@@ -28,14 +27,12 @@ MEMORY = Path("/dev/shm")
 if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > 4_000_000_000:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
-# Nothing that tests start writes into the home of whoever runs them.
-os.environ["XDG_STATE_HOME"] = str(Path(tempfile.gettempdir()) / f"tiltyard-tests-{os.getpid()}")
-
 gc.disable()  # until everything is imported: see `pytest_collection_finish`
 
 import pytest  # noqa: E402 - the lines above change how it and others are imported
 from hypothesis import HealthCheck, settings  # noqa: E402
 
+from tests import leftovers  # noqa: E402
 from tests.browsers import awake_browser, browser, tab, tab_of_all  # noqa: E402, F401 - fixtures for all
 from tests.missing import told  # noqa: E402
 from tests.sizes import size  # noqa: E402
@@ -56,6 +53,11 @@ SOAK_SECONDS = 4 * 3600
 """How long one soak test may take; every other test has the `timeout` of pyproject.toml."""
 
 REAL_DATA = Path(__file__).parents[2] / "shared" / "data"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Have what tests leave behind removed at the end, or reported."""
+    config.pluginmanager.register(leftovers, leftovers.__name__)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -27,6 +27,13 @@ PREFERENCES = {
     "app.normandy.enabled": False,
     "services.settings.server": "data:,",
     "ui.prefersReducedMotion": 1,
+    # No page at the start and no process kept ready for the next one: a quarter of what a start takes.
+    "browser.startup.page": 0,
+    "browser.startup.homepage": "about:blank",
+    "browser.newtabpage.enabled": False,
+    "browser.newtabpage.preload": False,
+    "browser.aboutwelcome.enabled": False,
+    "dom.ipc.processPrelaunch.enabled": False,
 }
 CLICK = {"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}}
 

@@ -67,6 +67,18 @@ def test_hangs():
     time.sleep(60)
 """
 
+LITTER = """
+import subprocess
+import tempfile
+
+def test_of_temporary_files():
+    tempfile.mkdtemp()
+    subprocess.run("mktemp", check=True)
+
+def test_of_files_here():
+    open("forgotten.txt", "w").close()
+"""
+
 
 def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_sample.py").write_text(SAMPLE, encoding="utf-8")
@@ -105,6 +117,37 @@ def test_the_first_failure_may_end_the_run_and_everything_is_closed(tmp_path: Pa
     assert "1 failed" in done.stdout
     assert not (tmp_path / "late").exists(), "a test that catches the interrupt is still the last"
     assert (tmp_path / "closed").read_text() == "x"
+
+
+def test_a_run_leaves_nothing_behind_and_fails_where_a_test_does(
+    tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    assert request.config.pluginmanager.has_plugin("tests.leftovers")
+    started_in, temporary = tmp_path / "here", tmp_path / "temporary"
+    started_in.mkdir()
+    temporary.mkdir()
+    (started_in / "test_sample.py").write_text(LITTER, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "-p", "tests.parallel", "-p", "tests.leftovers", "--forks", "1"]
+    variables = {
+        "PYTHONPATH": str(ROOT),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "PYTEST_ADDOPTS": "",
+        "PYTEST_DEBUG_TEMPROOT": str(tmp_path),
+        "TMPDIR": str(temporary),
+    }
+    for named, code in (("temporary", 0), ("here", 1)):
+        done = subprocess.run(
+            [*command, "-k", named],
+            cwd=started_in,
+            env={**os.environ, **variables},
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_SECONDS,
+            check=False,
+        )
+        assert done.returncode == code, done.stdout + done.stderr
+        assert ("forgotten.txt" in done.stdout) == (code == 1)
+        assert list(temporary.iterdir()) == []
 
 
 @pytest.mark.parametrize("workers", [1, 4])

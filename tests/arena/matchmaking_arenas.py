@@ -22,16 +22,25 @@ class Yard:
 
     def __init__(self, models: int, prompts: int, *, policy: Policy | None = None, phase: int = 4) -> None:
         self._votes = VoteColumns()
-        self.state = ArenaState(self._votes)
+        self._state = ArenaState(self._votes)
+        self._unrated = False
         self._ids = 0
         self.tell(e.SettingsChanged(policy=policy or Policy()), e.PhaseChanged(phase=phase))
         self.tell(*(e.PromptAdded(prompt_id=f"p{number}", text="?") for number in range(prompts)))
         for number in range(models):
             self.add_model(number, range(prompts))
 
+    @property
+    def state(self) -> ArenaState:
+        """What matchups are chosen by: with the ratings of all votes, made when somebody looks."""
+        if self._unrated:
+            self._unrated = False
+            self._state.show(rate_votes(self._votes.table(self._state.catalog), self._state.policy.rating))
+        return self._state
+
     def tell(self, *bodies: e.AnyBody) -> None:
         for body in bodies:
-            self.state.apply(self.state.seq + 1, e.Event(self.state.seq, body))
+            self._state.apply(self._state.seq + 1, e.Event(self._state.seq, body))
 
     def add_model(self, number: int, prompts: range | list[int]) -> None:
         self.tell(e.ModelAdded(model=f"m{number}", display_name=f"M {number}"))
@@ -64,15 +73,8 @@ class Yard:
         return matchup_id
 
     def play(self, a: int, b: int, prompt: int, choice: e.Choice = e.Choice.A) -> None:
-        self._vote(a, b, prompt, choice)
-        self.rate()
-
-    def _vote(self, a: int, b: int, prompt: int, choice: e.Choice) -> None:
         self.tell(e.Voted(matchup_id=self.serve(a, b, prompt), choice=choice))
-
-    def rate(self) -> None:
-        """Choose by the ratings of all votes."""
-        self.state.show(rate_votes(self._votes.table(self.state.catalog), self.state.policy.rating))
+        self._unrated = True
 
     def everybody_meets(self, rounds: int, *, better: float = 0.8) -> None:
         """So many rounds of all pairs, prompts in turn; the model with the smaller number wins its share of them."""
@@ -82,9 +84,8 @@ class Yard:
             for i in range(models):
                 for j in range(i + 1, models):
                     wins = (number + i + j) % 10 < 10 * better
-                    self._vote(i, j, turn % prompts, e.Choice.A if wins else e.Choice.B)
+                    self.play(i, j, turn % prompts, e.Choice.A if wins else e.Choice.B)
                     turn += 1
-        self.rate()
 
     def next(self, seed: int, seen: Mapping[Triple, int] | None = None) -> ChosenMatchup:
         return Matchmaker()(self.state, np.random.default_rng(seed), SeenMatchups(seen))

@@ -15,6 +15,7 @@ from board_rows import arena, assert_same_board
 
 import tiltyard as ty
 from tiltyard.battles.opened import Opened
+from tiltyard.boards import rate_by
 from tiltyard.errors import BattleError
 
 duckdb = pytest.importorskip("duckdb")
@@ -101,7 +102,7 @@ def test_a_frame_is_read_again_without_its_library(kind: str) -> None:
 
 def test_a_frame_is_filtered_and_split_like_a_file() -> None:
     frame = polars.DataFrame(ROWS).with_columns(category=polars.col("model_a").is_in(["a", "b"]).cast(polars.String))
-    boards = ty.rate_by(frame.lazy(), "category", ty.BradleyTerry())
+    boards = rate_by(frame.lazy(), "category", ty.BradleyTerry())
     assert set(boards) == {"true", "false"}
     filtered = ty.rate(frame, where="category = 'true'")
     assert_same_board(boards["true"], filtered)

@@ -14,6 +14,7 @@ from scipy import stats
 from tests.sizes import size
 
 import tiltyard as ty
+from tiltyard.boards import rate_by
 from tiltyard.errors import OptionError
 from tiltyard.publishing.publication import BoardRules, rate_by_rules
 
@@ -166,7 +167,7 @@ def test_a_pull_towards_the_mean_has_no_bootstrap():
 def test_boards_by_category_pooled_ones_and_shrunk_ones_hand_out_what_they_print():
     rows = [{**one, "category": "odd" if at % 2 else "even"} for at, one in enumerate(arena(3, n=600))]
     for pool in (False, True):
-        for board in ty.rate_by(rows, "category", ty.BradleyTerry(), pool=pool).values():
+        for board in rate_by(rows, "category", ty.BradleyTerry(), pool=pool).values():
             assert_reproduced(board)
     shrunk = ty.rate(rows, shrink=True)
     assert_reproduced(shrunk)

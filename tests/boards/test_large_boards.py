@@ -8,7 +8,7 @@ import pytest
 from board_rows import arena
 
 import tiltyard as ty
-from tiltyard.boards import BradleyTerry, WinRate
+from tiltyard.boards import BradleyTerry, WinRate, rate_by
 from tiltyard.boards.estimator import available_memory
 from tiltyard.errors import TooLarge
 
@@ -64,7 +64,7 @@ def test_one_value_that_is_too_large_is_not_passed_over_in_silence():
 
     told: list[ty.TiltyardError] = []
     with pytest.raises(TooLarge):
-        ty.boards.rate_by(rows, "category", Small(), leave_out=told.append)
+        rate_by(rows, "category", Small(), leave_out=told.append)
     assert told == []
 
 

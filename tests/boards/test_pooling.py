@@ -12,7 +12,7 @@ from tests.records import replace
 import tiltyard as ty
 from oracles.categories import CategoryWorld, against_truth, compare
 from tiltyard.battles.table import Codes
-from tiltyard.boards import BradleyTerry
+from tiltyard.boards import BradleyTerry, rate_by
 from tiltyard.boards.inputs import InputOptions
 from tiltyard.errors import NotConnected, OptionError, RatingError, TooLarge
 from tiltyard.ratings.bradley_terry import StrengthPrior
@@ -75,7 +75,7 @@ def test_soak_intervals_and_errors(world):
 def test_every_model_is_pulled_between_its_own_rating_and_that_over_all():
     """Two categories of equal size: the mean of pooled strengths is the model's over all, which lies between them."""
     _, table = CategoryWorld("two", models=5, categories=2, battles=400, between=0.4).draw(np.random.default_rng(4))
-    apart, pooled = ty.rate_by(table, "category", PLAIN), ty.rate_by(table, "category", PLAIN, pool=True)
+    apart, pooled = rate_by(table, "category", PLAIN), rate_by(table, "category", PLAIN, pool=True)
     for name in table.models:
         separate = [board[name].rating for board in apart.values()]
         together = [board[name].rating for board in pooled.values()]
@@ -91,7 +91,7 @@ def test_the_same_battles_in_every_category_are_the_whole_board_in_each():
     copies = [
         replace(table, columns={"category": Codes(table.columns["category"].codes + k, ("a", "b"))}) for k in (0, 1)
     ]
-    boards = ty.rate_by(ty.battles.table.concat(copies), "category", PLAIN, pool=True)
+    boards = rate_by(ty.battles.table.concat(copies), "category", PLAIN, pool=True)
     for board in boards.values():
         assert "pool: no model's strength differs by category beyond chance" in board.remarks[1]
         for name in table.models:
@@ -101,9 +101,7 @@ def test_the_same_battles_in_every_category_are_the_whole_board_in_each():
 def test_a_category_that_is_nearly_all_is_hardly_moved_by_the_others():
     world = CategoryWorld("sizes", models=6, categories=2, battles=(4000, 40), between=0.4)
     _, table = world.draw(np.random.default_rng(6))
-    apart, pooled = (
-        ty.rate_by(table, "category", PLAIN, pool=pool, leave_out=lambda _: None) for pool in (False, True)
-    )
+    apart, pooled = (rate_by(table, "category", PLAIN, pool=pool, leave_out=lambda _: None) for pool in (False, True))
     large, small = sorted(pooled, key=lambda value: -pooled[value].n_battles)
     for name in table.models:
         assert pooled[large][name].rating == pytest.approx(apart[large][name].rating, abs=3.0)
@@ -118,12 +116,12 @@ def test_what_a_category_alone_cannot_say_is_bounded_by_the_others_and_noted():
     rows += [battle("a", "b", category="y"), battle("a", "b", "tie", "y")]
     rows += [battle("c", "d", category="y"), battle("d", "c", category="y")]
     rows += [battle("a", "b", category="z"), battle("b", "c", category="z"), battle("c", "b", category="z")]
-    boards = ty.rate_by(rows, "category", BradleyTerry(), pool=True)
+    boards = rate_by(rows, "category", BradleyTerry(), pool=True)
     assert boards["z"]["a"].note == "unbeaten here: only its battles elsewhere bound it above (pool)"
     assert all(None not in (entry.ci_low, entry.ci_high) for board in boards.values() for entry in board)
     assert "fit not checked: groups of models never met here" in boards["y"].remarks
     rows += [battle("new", "a", category="x"), battle("new", "b", category="z")]
-    new = ty.rate_by(rows, "category", BradleyTerry(), pool=True)["x"]["new"]
+    new = rate_by(rows, "category", BradleyTerry(), pool=True)["x"]["new"]
     assert new.ci_high is None
     assert new.ci_low is not None
     assert new.note == "unbeaten; kept finite by half a win and half a loss; no upper bound"
@@ -133,8 +131,8 @@ def test_groups_that_never_met_anywhere_are_named_or_left_out():
     rows = [battle(a, b, w, c) for a, b in ("ab", "cd") for w in ("model_a", "model_b") for c in "xy"]
     rows += [battle("a", "e", w, "x") for w in ("model_a", "model_b")]
     with pytest.raises(NotConnected, match="never met the largest"):
-        ty.rate_by(rows, "category", PLAIN, pool=True)
-    boards = ty.rate_by(rows, "category", replace(PLAIN, only_connected=True), pool=True)
+        rate_by(rows, "category", PLAIN, pool=True)
+    boards = rate_by(rows, "category", replace(PLAIN, only_connected=True), pool=True)
     assert {value: sorted(board.models) for value, board in boards.items()} == {"x": ["a", "b", "e"], "y": ["a", "b"]}
     assert boards["y"].left_out == {"model outside the largest connected group": 2.0}
 
@@ -146,23 +144,23 @@ def test_ties_of_a_small_category_are_read_as_those_of_the_largest():
         for a, b, w in zip(table.model_a, table.model_b, table.outcome, strict=True)
     ]
     rows += [battle("m00", "m01", category="small"), battle("m02", "m03", "tie", "small")]
-    boards = ty.rate_by(rows, "category", PLAIN, pool=True)
+    boards = rate_by(rows, "category", PLAIN, pool=True)
     ties = [board.details["tie_parameters"]["all"] for board in boards.values()]
     assert ties[0] == ties[1]
     rows.append(battle("m00", "m01", "tie", category="draws"))
     said: list[ty.TiltyardError] = []
-    assert list(ty.rate_by(rows, "category", PLAIN, pool=True, leave_out=said.append)) == ["large", "small"]
+    assert list(rate_by(rows, "category", PLAIN, pool=True, leave_out=said.append)) == ["large", "small"]
     assert [str(error) for error in said] == [
         "no board: category draws: every battle is a tie: there is nothing to tell the models apart by."
     ]
     with pytest.raises(RatingError, match="category draws: every battle is a tie"):
-        ty.rate_by(rows, "category", PLAIN, pool=True)
+        rate_by(rows, "category", PLAIN, pool=True)
 
 
 def test_anchors_soft_outcomes_and_filters_go_with_it_and_the_file_says_what_was_done():
     world = CategoryWorld("small", models=4, categories=3, battles=120)
     truth, table = world.draw(np.random.default_rng(8))
-    boards = ty.rate_by(table, "category", replace(PLAIN, anchor=("m01", 1200.0)), pool=True)
+    boards = rate_by(table, "category", replace(PLAIN, anchor=("m01", 1200.0)), pool=True)
     for board in boards.values():
         assert board["m01"].ci_low == board["m01"].rating == board["m01"].ci_high == pytest.approx(1200.0)
         assert board["m01"].extra["rating_over_all"] == pytest.approx(1200.0)
@@ -170,23 +168,23 @@ def test_anchors_soft_outcomes_and_filters_go_with_it_and_the_file_says_what_was
         assert (record["by"], record["categories"]) == ("category", 3)
         assert record["sd"] > 0.0
         assert record["dispersion"] == 1.0
-    assert len(against_truth(ty.rate_by(table, "category", PLAIN, pool=True), truth)) == 3
+    assert len(against_truth(rate_by(table, "category", PLAIN, pool=True), truth)) == 3
     rng = np.random.default_rng(9)
     soft = replace(table, outcome=np.zeros_like(table.outcome), score_a=0.4 + 0.2 * rng.random(len(table)))
-    assert next(iter(ty.rate_by(soft, "category", PLAIN, pool=True).values())).settings["tie_model"] == "half"
+    assert next(iter(rate_by(soft, "category", PLAIN, pool=True).values())).settings["tie_model"] == "half"
     rare = replace(PLAIN, selection=ty.boards.Selection(min_battles=58))
-    shown = [len(board) for board in ty.rate_by(table, "category", rare, pool=True).values()]
+    shown = [len(board) for board in rate_by(table, "category", rare, pool=True).values()]
     assert min(shown) < 4
 
 
 def test_clusters_are_those_of_all_categories_and_counted_in_each():
     world = CategoryWorld("prompts", models=4, categories=2, battles=200, prompts=8)
     _, table = world.draw(np.random.default_rng(10))
-    for board in ty.rate_by(table, "category", PLAIN, pool=True).values():
+    for board in rate_by(table, "category", PLAIN, pool=True).values():
         (prompts,) = board.settings["interval"]["clusters"]
         assert (prompts["column"], prompts["count"]) == ("question_id", 8.0)
         assert board.settings["interval"]["degrees_of_freedom"][0] > 1.5
-    by_prompt = ty.rate_by(table, "question_id", PLAIN, pool=True, leave_out=lambda _: None)
+    by_prompt = rate_by(table, "question_id", PLAIN, pool=True, leave_out=lambda _: None)
     for board in by_prompt.values():
         assert board.settings["interval"]["cluster"] is None
         assert "the intervals of each board are for its own prompt alone" in board.remarks
@@ -238,20 +236,20 @@ def test_with_a_known_spread_of_categories_variances_are_those_of_the_posterior(
 )
 def test_what_does_not_go_with_it_is_refused(options):
     with pytest.raises(OptionError, match='pool goes with ci="sandwich" alone: leave out'):
-        ty.rate_by([], "category", BradleyTerry(**options), pool=True)
+        rate_by([], "category", BradleyTerry(**options), pool=True)
 
 
 def test_other_methods_other_engines_and_single_categories_are_refused(monkeypatch):
     with pytest.raises(OptionError, match='pool goes with method="bt" alone'):
-        ty.rate_by([], "category", ty.Elo(), pool=True)
+        rate_by([], "category", ty.Elo(), pool=True)
     with pytest.raises(OptionError, match="pool needs the battles on this machine"):
-        ty.rate_by([], "category", PLAIN, InputOptions(engine="spark"), pool=True)
+        rate_by([], "category", PLAIN, InputOptions(engine="spark"), pool=True)
     rows = [battle("a", "b", w) for w in ("model_a", "model_b")]
     with pytest.raises(RatingError, match="at least 2 values of category, and 1 can be rated"):
-        ty.rate_by(rows, "category", PLAIN, pool=True)
+        rate_by(rows, "category", PLAIN, pool=True)
     monkeypatch.setattr("tiltyard.boards.pooling.MOST_STRENGTHS", 3)
     with pytest.raises(TooLarge, match="4 pairs of a category and a model"):
-        ty.rate_by([*rows, *(battle("a", "b", w, "y") for w in ("model_a", "model_b"))], "category", PLAIN, pool=True)
+        rate_by([*rows, *(battle("a", "b", w, "y") for w in ("model_a", "model_b"))], "category", PLAIN, pool=True)
 
 
 def test_the_prior_pulls_each_model_towards_its_mean():

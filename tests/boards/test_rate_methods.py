@@ -14,7 +14,7 @@ from board_rows import arena, assert_same_board, battle, swapped
 
 import tiltyard as ty
 from tiltyard.battles import opened
-from tiltyard.boards import METHODS, InputOptions, sequential
+from tiltyard.boards import METHODS, InputOptions, rate_by, sequential
 from tiltyard.boards.certainty import apart_at_any_time
 from tiltyard.errors import NoBattles, OptionError, RatingError
 from tiltyard.ratings import POINTS_PER_LOGIT
@@ -227,15 +227,15 @@ def test_where_filters_while_reading_and_is_written_down(file):
 def test_one_board_per_value_of_a_column(file):
     estimator = ty.BradleyTerry(ties="half")
     rows = [{**row, "language": "English" if at % 2 else "German"} for at, row in enumerate(ROWS)]
-    boards = ty.rate_by(rows, "language", estimator)
+    boards = rate_by(rows, "language", estimator)
     assert list(boards) == ["English", "German"]
     for language, board in boards.items():
         part = [row for row in rows if row["language"] == language]
         assert_same_board(board, ty.rate(part, ties="half"))
-    table = ty.rate_by(ty.read_battles(rows), "language", estimator)
+    table = rate_by(ty.read_battles(rows), "language", estimator)
     assert_same_board(table["German"], boards["German"])
     with pytest.raises(OptionError, match="no column 'colour'"):
-        ty.rate_by(rows, "colour", estimator, InputOptions())
+        rate_by(rows, "colour", estimator, InputOptions())
 
 
 def test_a_value_that_cannot_be_rated_is_an_error_or_is_left_out_and_named():
@@ -243,19 +243,19 @@ def test_a_value_that_cannot_be_rated_is_an_error_or_is_left_out_and_named():
     rows = [*({**row, "language": "English"} for row in ROWS), lonely]
     estimator = ty.BradleyTerry()
     with pytest.raises(RatingError, match="language Latin: every battle is a tie"):
-        ty.rate_by(rows, "language", estimator)
+        rate_by(rows, "language", estimator)
     said: list[ty.TiltyardError] = []
-    assert list(ty.rate_by(rows, "language", estimator, leave_out=said.append)) == ["English"]
+    assert list(rate_by(rows, "language", estimator, leave_out=said.append)) == ["English"]
     assert [str(error) for error in said] == [
         "no board: language Latin: every battle is a tie: there is nothing to tell the models apart by."
     ]
     with pytest.raises(RatingError, match="language Latin"):
-        ty.rate_by([lonely], "language", estimator, leave_out=said.append)
+        rate_by([lonely], "language", estimator, leave_out=said.append)
 
 
 def test_rows_without_a_value_are_on_no_board():
     rows = [{**row, "language": "English"} for row in ROWS] + arena(2, n=50)
-    boards = ty.rate_by(rows, "language", ty.BradleyTerry())
+    boards = rate_by(rows, "language", ty.BradleyTerry())
     assert list(boards) == ["English"]
     assert boards["English"].n_battles == len(ROWS)
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from tests.sizes import size
 
 import tiltyard as ty
+from tiltyard.boards import rate_by
 
 OPTIONS = (
     {},
@@ -106,7 +107,7 @@ def test_the_order_of_rows_changes_no_byte(seed, weighted, door, options):
 def test_the_order_of_rows_changes_no_byte_of_boards_by_category(pool, weighted):
     rows = battles(3, 400, weighted=weighted)
     orders = rows, random.Random(1).sample(rows, 400)
-    boards, again = (ty.rate_by(some, "category", ty.BradleyTerry(), pool=pool) for some in orders)
+    boards, again = (rate_by(some, "category", ty.BradleyTerry(), pool=pool) for some in orders)
     assert {name: contents(board) for name, board in boards.items()} == {
         name: contents(board) for name, board in again.items()
     }
@@ -148,7 +149,7 @@ def test_models_may_be_called_anything(seed, options):
 def test_a_filter_is_the_same_as_where(seed):
     rows = [{**row, "dimension": row["category"]} for row in battles(seed)]
     assert_same_board(rate(rows, dimension="x"), rate(rows, where="dimension = 'x'"))
-    by, alone = ty.rate_by(rows, "category", ty.BradleyTerry()), rate([row for row in rows if row["category"] == "y"])
+    by, alone = rate_by(rows, "category", ty.BradleyTerry()), rate([row for row in rows if row["category"] == "y"])
     assert_same_board(by["y"], alone)
 
 

@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tiltyard.cli.sending import TRACKERS, Figures, check_trackers, figures_of_boards, send
+from tiltyard.cli.sending import TRACKERS, check_trackers, send
 from tiltyard.errors import MissingExtra, OptionError, TiltyardError
+from tiltyard.verbs.figures import Figures, figures_of_boards
 
 FIGURES = Figures("v2 against v1", {"difference": 0.25, "f1/high": 0.5}, {"new": "v2", "sentence": "v2 is better"})
 

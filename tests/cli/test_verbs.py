@@ -16,8 +16,9 @@ from tests.cli.conftest import ROOT, Run
 from tests.tournament.folder import make_folder, script
 from tiltyard.cli.main import make_app
 from tiltyard.cli.output import as_flag
-from tiltyard.errors import TiltyardError
+from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.options import ProgressListener
+from tiltyard.verbs import battles
 
 VERBS: dict[str, Callable[..., Any]] = {
     **{name: getattr(ty, name) for name in ("rate", "compare", "gate", "plan", "publish", "verify", "generate", "run")},
@@ -26,6 +27,8 @@ VERBS: dict[str, Callable[..., Any]] = {
     "init": ty.init,
     "judge check": ty.judge_check,
     "judge rejudge": ty.rejudge,
+    "battles check": battles.check,
+    "battles stats": battles.stats,
 }
 TODAY, LAST_WEEK = (str(ROOT / f"examples/versions/{name}.jsonl") for name in ("today", "last-week"))
 BIRDS = str(ROOT / "examples/birds.jsonl")
@@ -43,6 +46,8 @@ OUTPUT = {
     "place": {"--format", "--recompute", "--yes"},
     "judge check": {"--format", "--yes"},
     "judge rejudge": {"--yes"},
+    "battles check": set(),
+    "battles stats": {"--format"},
 }
 FLAGS = {
     "budget_usd": "--budget",
@@ -53,6 +58,7 @@ FLAGS = {
 }
 HANDED_IN = {"notify", "confirm", "progress"}
 IN_MEMORY = {"compare": {"texts"}, "gate": {"texts"}, "publish": {"pictures"}, "run": {"judge"}, "init": {"choose"}}
+IN_MEMORY["battles check"] = {"on_bad"}  # every bad row is counted
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -158,6 +164,21 @@ def test_a_refusal_names_flags_there_and_parameters_here(tiltyard: Run, scores: 
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == f"tiltyard: {refused.value.spelled(as_flag)}\n"
     assert "--" not in str(refused.value)
+
+
+def test_counts_of_battles_are_those_of_the_function(tiltyard: Run) -> None:
+    assert tiltyard("battles", "stats", BIRDS, "--format", "json").stdout == battles.stats(BIRDS).to_json()
+    assert tiltyard("battles", "stats", BIRDS).stdout == f"{battles.stats(BIRDS)}\n"
+    assert tiltyard("battles", "check", BIRDS).stdout == f"{battles.check(BIRDS).message}\n"
+    with pytest.raises(OptionError, match="on_bad"):
+        battles.check(BIRDS, on_bad="skip")
+
+
+def test_rate_by_takes_the_options_of_rate() -> None:
+    boards = ty.rate_by(BIRDS, "category", method="elo", k=8)
+    assert boards.to_dict() == ty.rate(BIRDS, by="category", method="elo", k=8).to_dict()
+    with pytest.raises(OptionError, match="as_battles"):
+        ty.rate_by(BIRDS, "category", as_battles=True)
 
 
 def test_two_frames_of_scores_and_two_boards_are_compared_too() -> None:

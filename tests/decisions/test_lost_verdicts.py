@@ -14,7 +14,7 @@ from tests.sizes import size
 
 import tiltyard as ty
 from tiltyard.battles.missing_verdicts import missing_verdicts
-from tiltyard.boards import BradleyTerry
+from tiltyard.boards import BradleyTerry, rate_by
 from tiltyard.errors import OptionError
 
 HALF_OF_ITS_LOSSES = ["won"] * 100 + ["lost"] * 50 + ["lost unread"] * 50
@@ -186,7 +186,7 @@ def test_boards_by_dimension_name_what_is_missing_of_a_dimension_without_a_board
     rows = [(f"p{i}", "v2", "v1", "v1" if i % 3 == 0 else "v2") for i in range(12)]
     run = run_folder(tmp_path / "run", rows, dimension="clear")
     run_folder(run, [(f"p{i}", "v2", "v1", None) for i in range(5)], dimension="safety")
-    (board,) = ty.rate_by(run, "dimension", BradleyTerry()).values()
+    (board,) = rate_by(run, "dimension", BradleyTerry()).values()
     assert "of the whole run, 5 of 17 matchups have no verdict" in str(board)
 
 

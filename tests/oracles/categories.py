@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import tiltyard as ty
 from oracles.simulation import arena_battles, population_strengths, results
 from tiltyard.battles.table import BattleTable, Codes
-from tiltyard.boards import BradleyTerry
+from tiltyard.boards import BradleyTerry, rate_by
 from tiltyard.errors import RatingError
 from tiltyard.ratings import POINTS_PER_LOGIT
 
@@ -137,10 +136,10 @@ def compare(world: CategoryWorld, runs: int, seed: int, **options: Any) -> PoolF
     held, held_apart, width, ranks, sd = [], [], [], [], []
     for child in np.random.SeedSequence(seed).spawn(runs):
         truth, table = world.draw(np.random.default_rng(child))
-        pooled_boards = ty.rate_by(table, "category", estimator, pool=True)
+        pooled_boards = rate_by(table, "category", estimator, pool=True)
         pooled = against_truth(pooled_boards, truth)
         try:
-            apart = against_truth(ty.rate_by(table, "category", estimator, leave_out=lambda _: None), truth)
+            apart = against_truth(rate_by(table, "category", estimator, leave_out=lambda _: None), truth)
         except RatingError:
             apart = {}
         sd.append(next(iter(pooled_boards.values())).settings["pool"]["sd"] / POINTS_PER_LOGIT)

@@ -157,9 +157,9 @@ def test_spellings_of_one_name_have_one_plain_form() -> None:
 
 def test_a_megabyte_is_read_in_reasonable_time() -> None:
     names, text = author_names("claude-3-opus"), "claud gp metai opusx anthro " * 40_000
-    began = time.perf_counter()
+    began = time.process_time()
     assert find_name(text, text, names) is None
-    assert time.perf_counter() - began < 5.0
+    assert time.process_time() - began < 5.0
 
 
 def test_of_3053_real_answers_six_are_held_and_four_of_these_name_themselves(real_data: Path) -> None:

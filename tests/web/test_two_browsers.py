@@ -1,4 +1,4 @@
-"""Pages that attack the voter, their sandbox or the tab, in Chromium and in Firefox."""
+"""Pages that attack the voter, their sandbox or the tab, in Chromium and in Firefox; and what either says of ours."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ import pytest
 from tests.browsers import new_context
 from tests.firefoxes import Firefox, firefox
 from tests.web.galleries import Gallery, Outside, gallery, open_gallery, settled, visit
+from tests.web.sites import ADMIN_SECRET
 from tests.web.test_sandbox_browser import ATTACKS, PAINTER, PAINTS, PUSHY, SIBLING, attack, pages_of
 from tests.web.test_views_browser import FLOOD, GAPS, HERE
+from tests.web.test_walk_browser import ADMIN, PUBLIC, address
 from tiltyard.arena.media.markup import clean_html
 
 if TYPE_CHECKING:
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, Route
 
-__all__ = ["gallery"]
+__all__ = ["address", "gallery"]
 
 WIDTH, HEIGHT = 800, 500
 
@@ -523,3 +525,55 @@ def test_firefox_draws_no_words_about_a_field_of_a_page(gallery: Gallery, in_fir
         "field.required = true; field.reportValidity()"
     )
     assert drawn() == ["invalid-form-popup"], "the site's own field shows what would be drawn"
+
+
+# --- What is written into the console while somebody looks at every page: nothing ------------------------------------
+
+PAGES = (*(page for page in PUBLIC if page != "/no-such-page"), "/admin/login", *ADMIN)
+"""All but the one that is not there: a browser notes that by itself."""
+
+LOGIN = (
+    f"document.querySelector('[name=secret]').value = '{ADMIN_SECRET}'; document.querySelector('main form').submit()"
+)
+CLICKED = ("form button", "[data-do=run-both]", ".choices [value=A]:not([aria-disabled])", ".show-names")
+"""From the start to the names, each as soon as it is there."""
+
+ANSWER = b"<!doctype html><h1>Answer</h1><script>document.body.append('it runs')</script>"
+
+
+def test_no_page_writes_into_the_console_of_chromium(browser: Browser, address: str, gallery: Gallery) -> None:
+    context = new_context(browser)
+    page = context.new_page()
+    said: list[str] = []
+    page.on("console", lambda message: said.append(f"{page.url}: {message.type}: {message.text}"))
+    page.on("pageerror", lambda error: said.append(f"{page.url}: {error}"))
+    page.goto(f"{address}/admin/login")
+    page.evaluate(LOGIN)
+    page.wait_for_url("**/admin")
+    for place in ("/", *PAGES):
+        page.goto(address + place)
+    gallery.show("html", ANSWER)
+    page.goto(gallery.url)
+    for selector in CLICKED:
+        page.wait_for_selector(selector, state="attached").evaluate("(element) => element.click()")
+    page.wait_for_timeout(900)
+    context.close()
+    assert said == []
+
+
+def test_no_page_writes_into_the_console_of_firefox(address: str, gallery: Gallery, firefox_of_all: Firefox) -> None:
+    gallery.show("html", ANSWER)
+    tab = firefox_of_all
+    tab.ask("WebDriver:DeleteAllCookies")
+    tab.go(f"{address}/admin/login")
+    tab.console()
+    tab.run(LOGIN)
+    tab.wait("return location.pathname === '/admin'")
+    for place in ("/", *PAGES):
+        tab.go(address + place)
+    tab.go(gallery.url)
+    for selector in CLICKED:
+        tab.wait(f"return document.querySelector({selector!r})")
+        tab.run(f"document.querySelector({selector!r}).click()")
+    time.sleep(0.9)
+    assert tab.console() == []

@@ -91,6 +91,7 @@ def test_two_workers_on_postgresql_are_one_arena(postgresql_url: str) -> None:
         rows: list[dict[str, str]] = []
         until = time.monotonic() + PATIENCE_SECONDS
         while len(rows) < len(voted) and time.monotonic() < until:
+            time.sleep(0.1)
             lines = httpx.get(f"{address}/api/v1/battles.jsonl", verify=False).text.splitlines()
             rows = [json.loads(line) for line in lines]
         assert len(rows) == len(voted) == 4 * size(3, soak=15)

@@ -12,27 +12,10 @@ from typing import Annotated, Any, Literal
 import typer
 
 from tiltyard.cli.arena_erasing import erase_command, retire_command, withdraw_command
-from tiltyard.cli.arena_heads import (
-    backup_command,
-    doctor_command,
-    head_command,
-    verify_command,
-    witness_command,
-)
+from tiltyard.cli.arena_heads import backup_command, doctor_command, head_command, verify_command, witness_command
 from tiltyard.cli.arena_moderation import invite_command, prompts_command, screen_command
 from tiltyard.cli.arena_operator import exclude_command, models_command, reports_command, restore_command
-from tiltyard.cli.arena_options import (
-    DEFAULT_DB,
-    DbOption,
-    OutOption,
-    PolicyOption,
-    changed_text,
-    need_arena,
-    policy_text,
-    read_policy_file,
-    read_text_file,
-    shown_url,
-)
+from tiltyard.cli.arena_options import DEFAULT_DB, DbOption, OutOption, PolicyOption, need_arena
 from tiltyard.cli.arena_simulate import simulate_command
 from tiltyard.cli.arena_visitors import forget_command, new_secret_command, tidy_command
 from tiltyard.cli.options import App, daily_first, rare, read_pairs
@@ -62,19 +45,15 @@ def init_command(
     ] = False,
 ) -> None:
     """Create an empty arena."""
-    from tiltyard.arena.policy import Policy
+    from tiltyard.verbs.policy import Policy, policy_text
 
     if print_policy:
         say(policy_text(Policy()))
         return
     need_arena()
-    from tiltyard.arena.events import PhaseChanged, SettingsChanged
-    from tiltyard.arena.service import Arena
-    from tiltyard.arena.store import Store
+    from tiltyard.verbs.arena import create, shown_url
 
-    chosen = read_policy_file(policy)
-    with Arena(Store.create(db)) as arena:
-        arena.append([SettingsChanged(policy=chosen), PhaseChanged(phase=phase)])
+    create(db, policy, phase)
     note(f"made an empty arena at {shown_url(db)}, phase {phase}. Fill it: tiltyard arena import")
 
 
@@ -112,42 +91,13 @@ def settings_command(
     Without options the whole policy is shown, with options what they changed.
     """
     need_arena()
-    import msgspec
+    from tiltyard.verbs.arena import change_settings
 
-    from tiltyard.arena.blindness import NOT_BLIND
-    from tiltyard.arena.events import PhaseChanged, SettingsChanged
-    from tiltyard.arena.service import Arena
-    from tiltyard.arena.store import site_texts
-
-    with Arena.open(db) as arena:
-        before = arena.read(lambda state: state.policy)
-        chosen = before if policy is None else read_policy_file(policy)
-        if texts_public is not None:
-            chosen = msgspec.structs.replace(chosen, texts_public=texts_public)
-        if invitation_only is not None:
-            entry = msgspec.structs.replace(chosen.entry, invitation_only=invitation_only)
-            chosen = msgspec.structs.replace(chosen, entry=entry)
-        texts: dict[site_texts.Shown, str | None] = {
-            "notice": notice,
-            "consent": consent,
-            "privacy": None if privacy is None else read_text_file(privacy),
-        }
-        for name, text in texts.items():
-            if text is not None:
-                site_texts.set_site_text(arena.store, name, text)
-        bodies: list[Any] = [] if chosen is before else [SettingsChanged(policy=chosen)]
-        bodies += [] if phase is None else [PhaseChanged(phase=phase)]
-        if bodies:
-            arena.append(bodies)
-        now, at = arena.read(lambda state: (state.policy, state.phase))
-        shown = [f"{name}: {message}" for name in texts if (message := site_texts.site_text(arena.store, name))]
-    if now.texts_public == "always":
-        note(NOT_BLIND)
-    elif before.texts_public == "always":
-        note("answers are hidden from now on, but were public until now: anyone who kept them can tell who wrote what.")
-    asked = any(given is not None for given in (policy, phase, texts_public, invitation_only, *texts.values()))
-    policy_shown = changed_text(before, now) if asked else policy_text(now)
-    say("\n".join([f"phase: {at}", *filter(None, [policy_shown]), *shown]))
+    texts = {"notice": notice, "consent": consent}
+    changed = change_settings(db, policy, phase, texts_public, invitation_only, texts, privacy)
+    for line in changed.warnings:
+        note(line)
+    say(str(changed))
 
 
 @app.command("import")
@@ -207,44 +157,12 @@ def import_command(
         raise OptionError("--map names columns of --votes: give that too, or leave it out.")
     if votes is not None and dry_run:
         raise OptionError("--votes has no dry run: try it on a copy of the arena (`arena backup`).")
-    from tiltyard.arena.import_source import ImportFolder, opened_source
-    from tiltyard.arena.importing import carry_out, prepare_import
-    from tiltyard.arena.screening import hide_self_naming
-    from tiltyard.arena.service import Arena
-    from tiltyard.arena.vote_import import import_votes
-    from tiltyard.bank import AnswerKind
+    from tiltyard.verbs.arena import ImportFolder, import_into
 
-    with Arena.open(db) as arena, ExitStack() as stack:
-        given = ImportFolder(prompts, responses, models)
-        if source is not None:
-            most = arena.read(lambda state: state.policy.media.most_bytes("total"))
-            result = stack.enter_context(opened_source(source, most))
-            given = ImportFolder(prompts or result.prompts, responses or result.responses, models or result.models)
-        if source or prompts or responses or models:
-            plan = prepare_import(
-                arena,
-                bank=given.prompts,
-                responses=given.responses,
-                cards=given.models,
-                reserve=reserve,
-                code=None if code is None else AnswerKind(code),
-            )
-            stack.callback(plan.close)
-            if not dry_run:
-                carry_out(arena, plan)
-            for line in plan.lines():
-                note(line)
-            if dry_run:
-                note("nothing was imported: this was a dry run")
-                return
-            if plan.models or plan.answers:
-                for line in hide_self_naming(arena):
-                    note(line)
-        if votes is not None:
-            taken = import_votes(arena, votes, read_pairs(map))
-            note(f"votes: {taken.new:,} imported, {taken.before:,} were there; {taken.excluded:,} do not count")
-        servable = arena.read(lambda state: int((state.catalog.servable().sum(axis=0) >= 2).sum()))
-    note(f"{servable} prompts can be served: they have answers of two models or more")
+    given = ImportFolder(prompts, responses, models)
+    servable = import_into(db, source, given, votes, read_pairs(map), note, reserve=reserve, code=code, dry_run=dry_run)
+    if servable is not None:
+        note(f"{servable} prompts can be served: they have answers of two models or more")
 
 
 @app.command("serve")
@@ -289,6 +207,8 @@ def serve_command(
 ) -> None:
     """Open the arena's site. TILTYARD_SECRET signs cookies and forms, TILTYARD_ADMIN_SECRET opens /admin."""
     need_arena()
+    from tiltyard.verbs.arena import serve
+
     if demo and db != DEFAULT_DB:
         raise OptionError("--demo makes an arena of its own: leave out --db (or TILTYARD_DB), or --demo.")
     options: dict[str, Any] = {
@@ -301,7 +221,7 @@ def serve_command(
         "rate_limit": not no_rate_limit,
     }
     with ExitStack() as stack:
-        _serve(_demo_arena(stack) if demo else db, host, port, workers, **options)
+        serve(_demo_arena(stack) if demo else db, host, port, workers, note, **options)
 
 
 def _demo_arena(stack: ExitStack) -> str:
@@ -325,38 +245,6 @@ def _demo_arena(stack: ExitStack) -> str:
     return address(folder)
 
 
-def _serve(db: str, host: str, port: int, workers: int, *, notice: str | None, **options: Any) -> None:
-    """Serve an arena until somebody stops it."""
-    from tiltyard.arena.screening import hide_self_naming
-    from tiltyard.arena.service import Arena
-    from tiltyard.arena.store import site_texts
-    from tiltyard.web.checkup import is_private
-    from tiltyard.web.serving import bound_sockets, serve
-    from tiltyard.web.settings import SiteSettings, secrets_of
-
-    sockets = bound_sockets(host, port)
-    with Arena.open(db) as arena:
-        if arena.read(lambda state: state.review) is not None:
-            raise OptionError(
-                "this is the database of a review, which has no public pages. Use `tiltyard review serve`."
-            )
-        texts: dict[str, str] = {name: site_texts.site_text(arena.store, name) for name in site_texts.LONGEST}
-        about_secret = arena.store.outside.about_secret()
-        for line in hide_self_naming(arena):
-            note(line)
-    secret, admin_secret = secrets_of()
-    options |= texts if notice is None else {**texts, "notice": notice}
-    settings = SiteSettings(db=db, secret=secret, admin_secret=admin_secret, **options)
-    everywhere = ": every address of this machine" if host in ("0.0.0.0", "::") else ""  # noqa: S104 - only said
-    at = settings.public_url or f"http://{host}:{port}{everywhere}"
-    if not secret:
-        note(about_secret)
-    note(f"serving {shown_url(db)} at {at} (Ctrl-C stops)")
-    if not is_private(host):
-        note("for the open internet, put a proxy in front: this server has no TLS and waits for slow clients")
-    serve(settings, workers=workers, sockets=sockets)
-
-
 @app.command("export")
 def export_command(
     db: DbOption = DEFAULT_DB,
@@ -369,9 +257,8 @@ def export_command(
     the rows gives the published board. Votes that were undone, or still can be, are left out.
     """
     need_arena()
-
-    from tiltyard.arena.exporting import open_export
     from tiltyard.files import json_line, write_lines
+    from tiltyard.verbs.arena import open_export
 
     with open_export(db, keys=keys) as export:
         if out is not None:
@@ -396,27 +283,10 @@ def validity_command(
 ) -> None:
     """The weekly validity report: fairness, pair completeness, confidence, what moved at the top, publication rules."""
     need_arena()
-    from tiltyard.arena.following.replay import period_of_log, study_of
-    from tiltyard.arena.store.forgetting import open_store
-    from tiltyard.arena.store.reading import events_in_order
-    from tiltyard.arena.weekly import weekly_report
     from tiltyard.files import write_text
-    from tiltyard.reporting.weekly import weekly_page
-    from tiltyard.reporting.weekly_text import weekly_json, weekly_markdown
+    from tiltyard.verbs.arena import validity
 
-    length = _microseconds(since)
-    store = open_store(db)
-    try:
-        with store.database.read() as connection:
-            last = connection.value("SELECT at FROM events ORDER BY seq DESC LIMIT 1") or 0
-        state, period = period_of_log(events_in_order(store), last - length)
-    finally:
-        store.close()
-    result, trouble = study_of(state, period.votes)
-    if trouble:
-        note(f"no Bradley–Terry intervals yet: {trouble}")
-    report = weekly_report(state, period, result)
-    text = {"md": weekly_markdown, "html": weekly_page, "json": weekly_json}[format](report)
+    text = validity(db, _microseconds(since), format, note)
     if out is None:
         say(text)
     else:
@@ -439,23 +309,16 @@ def weekly_command(
     A week is Monday to Sunday (UTC), and finished an hour after its end. Weeks without a vote have no report.
     """
     need_arena()
-    from tiltyard.arena.store.forgetting import open_store
-    from tiltyard.arena.store.weeks import kept_weeks
     from tiltyard.pages.figures import plural
-    from tiltyard.reporting.weekly import keep_finished_weeks, write_folder
+    from tiltyard.verbs.arena import weekly
 
-    store = open_store(db)
-    try:
-        written = set(keep_finished_weeks(store, again=again))
-        for kept in reversed(kept_weeks(store)):
-            state = "written" if kept.week in written else "kept"
-            say(f"{kept.week}  {kept.votes:,} counted votes, {kept.status} ({state})")
-        if not written:
-            note("no finished week without a report")
-        if out is not None:
-            note(f"{plural(write_folder(store, out), 'report')} new or changed in {out}")
-    finally:
-        store.close()
+    weeks, copied = weekly(db, out, again=again)
+    for week, is_new in weeks:
+        say(f"{week.week}  {week.votes:,} counted votes, {week.status} ({'written' if is_new else 'kept'})")
+    if not any(is_new for _, is_new in weeks):
+        note("no finished week without a report")
+    if out is not None:
+        note(f"{plural(copied, 'report')} new or changed in {out}")
 
 
 app.command("verify")(verify_command)

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
-from collections import Counter
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tiltyard.cli.arena_options import DEFAULT_DB, DbOption, OutOption, need_arena, shown_url
+from tiltyard.cli.arena_options import DEFAULT_DB, DbOption, OutOption, need_arena
 from tiltyard.cli.output import note, printable, say
-from tiltyard.errors import OptionError, TiltyardError
-from tiltyard.files import json_line, write_bytes, write_private
+from tiltyard.errors import TiltyardError
+from tiltyard.files import write_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tiltyard.arena.heads import HeadFile
-    from tiltyard.arena.store.verify import Verification
     from tiltyard.web.checkup import CheckupLine
 
 HeadOption = Annotated[
@@ -58,77 +53,23 @@ def verify_command(
     head are not read again; what was signed then is trusted.
     """
     need_arena()
-    from tiltyard.arena.heads import kept_heads, trusted_keys
-    from tiltyard.arena.store import verify as checking
+    from tiltyard.verbs.heads import verify
 
-    kept, keys = kept_heads(head or ()), trusted_keys(key or ())
-    if rebuild:
-        checking.rebuild(db)
-        note("the table of matchups was written anew from the log")
-    result = checking.verify(db, kept, keys, None if since is None else signed_head(since))
-    say(f"{result.events:,} events, {result.votes:,} counted votes")
-    say(f"head: {result.head}")
-    for problem in result.problems:
-        say(f"{problem}")
-    if any(problem.table == "head" for problem in result.problems):
-        raise TiltyardError(
-            f"{shown_url(db)}: the log is not the one whose heads were kept: it was cut or rewritten. "
-            "Restore a backup whose log contains them."
-        )
-    if not result.clean:
-        more = f" (and {result.more_problems} more)" if result.more_problems else ""
-        raise TiltyardError(
-            f"{shown_url(db)}: {len(result.problems)}{more} tables or rows are not as the log says. If the log "
-            "itself is intact, --rebuild writes the matchups anew."
-        )
-    for line in _agreement(result, len(kept)):
+    lines, problem = verify(db, head or (), key or (), since, note, rebuild=rebuild)
+    for line in lines:
         say(line)
-
-
-def _agreement(result: Verification, kept: int) -> Iterator[str]:
-    """What agrees with what, and whom one has to trust for the rest."""
-    from tiltyard.pages.figures import day, plural
-
-    log = "the log and all that follows from it agree"
-    if result.since:
-        log += f" since event {result.since:,}; what came before was not read again"
-    yield f"{log}: matchups, checkpoints, texts, files"
-    if result.published:
-        last, first = result.published[0], result.published[-1]
-        signed = Counter(one.file.key for one in result.published if one.file is not None)
-        by = "".join(f", {number:,} signed by {key}" for key, number in signed.items())
-        when = day(last.at) if first is last else f"{day(first.at)} to {day(last.at)}"
-        heads = plural(len(result.published), "published head")
-        yield f"{heads} ({when}){by}: rows, boards, signatures and times agree with the log"
-    if kept:
-        heads = "the head" if kept == 1 else f"all {kept} heads"
-        yield f"the public rows lead to {heads} given: up to there nothing was changed since"
-    else:
-        yield "whoever holds the database could have written all of it: only a head kept elsewhere can tell (--head)"
+    if problem is not None:
+        raise problem
 
 
 def backup_command(
-    out: Annotated[Path, typer.Option("--out", help="A new file; nothing is overwritten.")],
-    db: DbOption = DEFAULT_DB,
+    out: Annotated[Path, typer.Option("--out", help="A new file; nothing is overwritten.")], db: DbOption = DEFAULT_DB
 ) -> None:
     """Copy an arena in SQLite to one file while it is in use; on PostgreSQL pg_dump does that."""
     need_arena()
-    from tiltyard.arena.service import clock
-    from tiltyard.arena.store import Store
-    from tiltyard.arena.store.forgetting import open_store
-    from tiltyard.arena.store.witnessing import public_head
+    from tiltyard.verbs.heads import backup
 
-    store = open_store(db)
-    try:
-        store.database.copy(out)
-    finally:
-        store.close()
-    copied = Store.open(f"sqlite:///{out}")
-    try:
-        head = public_head(copied, clock())
-    finally:
-        copied.close()
-    say(f"head: {head}")
+    say(f"head: {backup(db, out)}")
     note(f"wrote {out}. Check it: tiltyard arena verify --db sqlite:///{out}")
 
 
@@ -159,41 +100,16 @@ def head_command(
     private key on another machine than the arena's, or at least out of its backups.
     """
     need_arena()
-    from tiltyard.arena.heads import trusted_keys
-    from tiltyard.arena.service import clock
-    from tiltyard.arena.store import Store
-    from tiltyard.arena.store.witnessing import record_head, state_head
+    from tiltyard.verbs.heads import make_key, publish_head
 
     if new_key is not None:
-        _make_key(new_key)
+        say(make_key(new_key))
+        note(f"wrote the private key to {new_key}. Publish the line above; whoever has the file can sign heads.")
         return
-    named = trusted_keys([next_key]) if next_key is not None else []
-    if len(named) > 1 or (named and sign is None):
-        raise OptionError("--next-key is one public key, and the present key vouches for it: give --sign too.")
-    pem = None if sign is None else sign.read_bytes()
-    store = Store.open(db)
-    try:
-        new = state_head(store, clock(), title=title, pem=pem, next_key="".join(named))
-        if out is not None:  # first: a head that could not be written is not in the history either
-            write_bytes(out, json_line(new.file), new_folder=False)
-        record_head(store, new, clock())
-    finally:
-        store.close()
+    new = publish_head(db, sign, out, title, next_key)
     say(str(new.head))
     if out is not None:
         note(f"wrote {out}" + (f", signed by {new.file.key}" if new.file.key else ", not signed"))
-
-
-def _make_key(path: Path) -> None:
-    """Write a new private key, readable by its owner alone, and print the public one."""
-    from tiltyard.arena.heads import new_key
-
-    if path.exists():
-        raise OptionError(f"{path} is there already. A key overwrites nothing: name another file.")
-    pem, public = new_key()
-    write_private(path, pem)
-    say(public)
-    note(f"wrote the private key to {path}. Publish the line above; whoever has the file can sign heads.")
 
 
 def witness_command(
@@ -206,33 +122,15 @@ def witness_command(
     Check it: tiltyard verify FILE.
     """
     need_arena()
-    from tiltyard.arena.service import clock
-    from tiltyard.arena.store import Store
-    from tiltyard.arena.store.witnessing import witness_lines
+    from tiltyard.verbs.heads import witness
 
-    store = Store.open(db)
-    try:
-        lines = witness_lines(store, clock(), title)
-        if out is None:
-            for line in lines:
-                sys.stdout.write(printable(line.decode()))
-        else:
+    with witness(db, title) as lines:
+        if out is not None:
             write_bytes(out, b"".join(lines))
             note(f"wrote {out}. Check it: tiltyard verify {out}")
-    finally:
-        store.close()
-
-
-def signed_head(path: Path) -> HeadFile:
-    """The signed head of a file, with the digest of the state that is kept there."""
-    from tiltyard.arena.heads import HeadFile, parse_heads, read_named
-
-    for file in parse_heads(read_named(f"@{path}"), str(path)):
-        if isinstance(file, HeadFile) and file.signature and isinstance(file.stated.state, str):
-            if wrong := file.wrong():
-                raise OptionError(f"{path}: {wrong}.")
-            return file
-    raise OptionError(f"{path} is no signed head. `tiltyard arena head --sign KEY --out FILE` writes one.")
+            return
+        for line in lines:
+            sys.stdout.write(printable(line.decode()))
 
 
 UrlOption = Annotated[

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -11,23 +11,7 @@ from tiltyard.cli.output import note, say
 from tiltyard.errors import OptionError
 from tiltyard.pages.figures import plural
 
-if TYPE_CHECKING:
-    from tiltyard.arena.events import AnyBody
-    from tiltyard.arena.rotation import Rotation
-    from tiltyard.arena.state import ArenaState
-
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
-"""Hosts whose links nobody else can open."""
-
 Action = Literal["list", "serve", "reserve", "rotate", "serve-answer", "hide-answer"]
-
-SAID = {
-    (True, False): "hidden",
-    (True, True): "public: this arena is not blind",
-    (False, False): "hidden for a week: pairs may wait",
-    (False, True): "public",
-}
-"""The status of a prompt's answers, by whether it is served and whether they are public."""
 
 
 def prompts_command(
@@ -69,11 +53,7 @@ def prompts_command(
     is no longer blind. (Where pairs do not wait, that is a minute.) A prompt that is kept for later stays hidden.
     """
     need_arena()
-    from tiltyard.arena.blindness import lost_blindness
-    from tiltyard.arena.events import PromptEnabled
-    from tiltyard.arena.rotation import plan_rotation
-    from tiltyard.arena.service import Arena
-    from tiltyard.files import json_text
+    from tiltyard.verbs.operate import switch_prompts
 
     names = names or []
     if action in ("list", "rotate") and names:
@@ -82,102 +62,15 @@ def prompts_command(
         raise OptionError(f"{action} needs the ids of what to switch. `tiltyard arena prompts` lists them.")
     if action != "rotate" and (keep, fresh_share, seen_at_most, dry_run) != (None, None, None, False):
         raise OptionError("--keep, --fresh-share, --seen-at-most and --dry-run belong to `prompts rotate`.")
-    with Arena.open(db) as arena:
-        bodies = _switches(action, names)
-        if action == "rotate":
-            rotation = arena.read(
-                lambda state: plan_rotation(state, keep=keep, fresh_share=fresh_share, seen_at_most=seen_at_most)
-            )
-            _say_rotation(rotation, dry_run=dry_run)
-            bodies += [] if dry_run else [*_switches("retire", rotation.retire), *_switches("serve", rotation.serve)]
-        served = [body.prompt_id for body in bodies if isinstance(body, PromptEnabled)]
-        seen = arena.read(lambda state: [name for name in served if lost_blindness(state, name)])
-        if bodies:
-            arena.append(bodies)
-        rows, withheld = arena.read(_rows), arena.read(lambda state: len(state.catalog.withheld()))
-    for name in seen:
-        note(
-            f"{name} has lost its blindness: its answers were public with their authors, and anyone who kept them can "
-            "tell who wrote what. To be blind again it needs new answers."
-        )
-    values = {"prompts": rows, "answers_withheld": withheld}
-    say(json_text(values).rstrip() if format == "json" else _table(rows))
+    limits = {"keep": keep, "fresh_share": fresh_share, "seen_at_most": seen_at_most}
+    prompts = switch_prompts(db, action, names, note, dry_run=dry_run, **limits)
+    say(prompts.render(format).rstrip())
+    withheld = prompts.values["answers_withheld"]
     if withheld and format == "table":
         note(
             f"not served: {plural(withheld, 'answer')}, for an author's name in it, or switched off, withdrawn or "
             "erased (`arena screen` lists)"
         )
-
-
-def _switches(action: str, names: list[str] | tuple[str, ...]) -> list[AnyBody]:
-    """The events that switch these prompts or answers."""
-    from tiltyard.arena import events as e
-
-    match action:
-        case "serve":
-            return [e.PromptEnabled(prompt_id=name) for name in names]
-        case "retire":
-            return [e.PromptDisabled(prompt_id=name) for name in names]
-        case "reserve":
-            return [e.PromptReserved(prompt_id=name) for name in names]
-        case "serve-answer":
-            return [e.ResponseEnabled(response_id=name) for name in names]
-        case "hide-answer":
-            return [e.ResponseDisabled(response_id=name) for name in names]
-    return []
-
-
-def _say_rotation(rotation: Rotation, *, dry_run: bool) -> None:
-    would = "would be " if dry_run else ""
-    for verb, names in (("retired", rotation.retire), ("served from now on", rotation.serve)):
-        if names:
-            note(f"{len(names)} prompts {would}{verb}: {', '.join(names)}")
-    if not rotation.serve:
-        note(
-            "no fresh prompts are kept for later. Import some: tiltyard arena import --reserve --prompts … --responses"
-        )
-
-
-def _rows(state: ArenaState) -> list[dict[str, object]]:
-    from tiltyard.arena.blindness import public_prompts
-    from tiltyard.arena.rotation import prompt_exposures
-
-    catalog, tallies, public = state.catalog, state.tallies, public_prompts(state)
-    votes = (tallies.rated_on.view.sum(axis=0) + tallies.both_bad_on.view.sum(axis=0)) // 2
-    return [
-        {
-            "prompt_id": line.prompt_id,
-            "served": catalog.prompt_enabled[number],
-            "answers_public": number in public,
-            "votes": int(votes[number]),
-            "status": line.status,
-            "most_shown": line.most_shown,
-            "mean_shown": line.mean_shown,
-        }
-        for number, line in enumerate(prompt_exposures(state))
-    ]
-
-
-STATES = {"on": "on", "fresh": "on, fresh", "resting": "resting", "reserved": "for later", "retired": "off"}
-
-
-def _table(rows: list[dict[str, object]]) -> str:
-    lines = [("prompt", "state", "votes", "most shown", "answers")]
-    lines += [
-        (
-            str(row["prompt_id"]),
-            STATES[str(row["status"])],
-            f"{row['votes']:,}",
-            f"{row['most_shown']:,}",
-            "hidden" if row["status"] == "reserved" else SAID[bool(row["served"]), bool(row["answers_public"])],
-        )
-        for row in rows
-    ]
-    widths = [max(len(line[column]) for line in lines) for column in range(4)]
-    return "\n".join(
-        f"{name:<{widths[0]}}  {state:<{widths[1]}}  {votes:>{widths[2]}}  {shown:>{widths[3]}}  {answers}"
-        for name, state, votes, shown, answers in lines
-    )
 
 
 def invite_command(
@@ -209,59 +102,28 @@ def invite_command(
     --invitation-only`. A revoked invitation ends the voting of those who used it; their votes stay.
     """
     need_arena()
-    from urllib.parse import urlsplit
-
-    from tiltyard.arena.service import clock
-    from tiltyard.arena.store.checkpoints import load_state
-    from tiltyard.arena.store.forgetting import open_store
-    from tiltyard.arena.store.invitations import all_invitations, make_invitations, revoke_invitations
-    from tiltyard.arena.units import DAY
-    from tiltyard.files import json_text, write_private
-    from tiltyard.web.settings import check_web_address
+    from tiltyard.files import write_private
+    from tiltyard.verbs.operate import invitations, invite
 
     if n is not None and revoke is not None:
         raise OptionError("--n and --revoke are two different things. Give one of them.")
-    site = check_web_address(public_url)
 
-    def keep(secrets: list[str]) -> None:
-        links = "".join(f"{site}/invited/{secret}\n" for secret in secrets)
+    def keep(links: list[str]) -> None:
+        text = "".join(f"{link}\n" for link in links)
         if out is None:
-            say(links, end="")
+            say(text, end="")
         else:
-            write_private(out, links.encode())
-            made = plural(len(secrets), "link")
+            write_private(out, text.encode())
+            made = plural(len(links), "link")
             note(f"wrote {made} to {out}. Whoever has one may vote; keep the file safe, or delete it.")
 
-    store = open_store(db)
-    try:
-        now = clock()
-        if revoke is not None:
-            note(f"revoked: {revoke_invitations(store, revoke, now)}.")
-        elif n is not None:
-            until = None if days is None else now + days * DAY
-            make_invitations(store, n, now=now, most=uses, label=label, expires_at=until, keep=keep)
-            if urlsplit(site).hostname in LOOPBACK:
-                note("these links work on this machine only. For others: --public-url http://NAME-OR-ADDRESS:PORT")
-            with store.database.read() as connection:
-                state, _ = load_state(connection)
-            if not state.policy.entry.invitation_only:
-                note("the arena is open to all: close it with `tiltyard arena settings --invitation-only`.")
-            return
-        result = all_invitations(store)
-    finally:
-        store.close()
-    rows = [
-        {"name": one.name, "label": one.label, "status": one.status(now), "uses": one.uses, "most": one.most}
-        for one in result
-    ]
-    if format == "json":
-        say(json_text({"invitations": rows}).rstrip())
+    if n is not None:
+        invite(db, n, public_url, keep, note, uses=uses, label=label, days=days)
         return
-    for row in rows:
-        most = row["most"] or "any number"
-        say(f"{row['name']}  {row['status']:<8}  used {row['uses']} of {most}  {row['label']}".rstrip())
-    if not rows:
-        say("no invitations. Make some: tiltyard arena invite --n 50 --out links.txt")
+    revoked, listed = invitations(db, revoke)
+    if revoke is not None:
+        note(f"revoked: {revoked}.")
+    say(listed.render(format).rstrip())
 
 
 def screen_command(
@@ -273,24 +135,21 @@ def screen_command(
 ) -> None:
     """Flag sessions that vote oddly and answers that name their model; propose which votes should not count."""
     need_arena()
-    from tiltyard.arena.screening import screen
-    from tiltyard.arena.service import Arena
+    from tiltyard.verbs.operate import screen
 
-    with Arena.open(db) as arena:
-        result = arena.read(lambda state: screen(arena.store, state, exclude=exclude))
-        for flag in result.voters:
-            say(f"session {flag.voter}: {flag.flag}: {flag.detail}{' (sure)' if flag.sure else ''}")
-        for answer in result.answers:
-            done = "released" if answer.response_id in result.released else "held" if answer.held else "served"
-            say(f"answer {answer.response_id} of {answer.model} ({done}): “{answer.phrase}”")
-        for line in result.lines:
-            say(line)
-        for proposal in result.proposals:
-            say(f"proposed: exclude {len(proposal.matchup_ids):,} votes: {proposal.reason}")
-        for model in result.contested:
-            say(f"model {model.model}: contested: {model.sentence}")
-        if not (result.voters or result.answers or result.contested):
-            say("nothing odd was found")
-        if result.events and not dry_run:
-            arena.append(result.events)
-            note(f"{len(result.events)} events written")
+    result = screen(db, exclude=exclude, dry_run=dry_run)
+    for flag in result.voters:
+        say(f"session {flag.voter}: {flag.flag}: {flag.detail}{' (sure)' if flag.sure else ''}")
+    for answer in result.answers:
+        done = "released" if answer.response_id in result.released else "held" if answer.held else "served"
+        say(f"answer {answer.response_id} of {answer.model} ({done}): “{answer.phrase}”")
+    for line in result.lines:
+        say(line)
+    for proposal in result.proposals:
+        say(f"proposed: exclude {len(proposal.matchup_ids):,} votes: {proposal.reason}")
+    for model in result.contested:
+        say(f"model {model.model}: contested: {model.sentence}")
+    if not (result.voters or result.answers or result.contested):
+        say("nothing odd was found")
+    if result.events and not dry_run:
+        note(f"{len(result.events)} events written")

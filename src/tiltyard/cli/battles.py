@@ -5,55 +5,28 @@ from __future__ import annotations
 import io
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
 from tiltyard.cli.options import App, FilesArgument, with_options
-from tiltyard.cli.output import as_flag, note, printable, say
-from tiltyard.errors import OptionError, OptionValue, TiltyardError
+from tiltyard.cli.output import as_flag, note, say
+from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.options import ReadingOptions
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tiltyard.battles.careful import BadRows
-    from tiltyard.battles.stats import BattleStats
-    from tiltyard.boards import EloReport
-
 app = App(no_args_is_help=True, help="Check, count and convert files of battles; draw matchups for people to label.")
-
-STATS_COLUMNS = ("question_id", "judge_model", "dimension", "inconsistent")
 
 
 @app.command("check")
 @with_options(ReadingOptions, leave_out=["on_bad"])
-def check_command(
-    files: FilesArgument,
-    *,
-    given: dict[str, Any],
-) -> None:
+def check_command(files: FilesArgument, *, given: dict[str, Any]) -> None:
     """List what is wrong with battles: each kind of problem, how often, and the first few; exit 1 if there is any."""
-    from tiltyard.battles.reading import find_problems, peek
+    from tiltyard.verbs.battles import check
 
-    battles, bad_rows = find_problems(files, **given)
-    if not bad_rows.counts:
-        spelling = peek(files, **_about_columns(given)).format
-        say(f"{_count(battles, 'battle')}, no problem found (format: {spelling}).")
-        for odd in bad_rows.odd:
-            say(f"{odd}.")
-        return
-    bad = sum(bad_rows.counts.values())
-    say(f"{_count(bad, 'bad row')}, {_count(battles, 'good battle')}.")
-    for line in _problem_lines(bad_rows):
-        say(line)
-    if bad_rows.odd:
-        say("".join(f"\n{odd}." for odd in bad_rows.odd))
-    raise typer.Exit(1)
-
-
-def _about_columns(given: dict[str, Any]) -> dict[str, Any]:
-    return {name: given[name] for name in ("format", "default_source", "map") if name in given}
+    result = check(files, **given)
+    say(result.message.spelled(as_flag))
+    if not result.passed:
+        raise typer.Exit(1)
 
 
 @app.command("stats")
@@ -65,26 +38,9 @@ def stats_command(
     output: Annotated[Literal["table", "json"], typer.Option("--format", help="For people or for programs.")] = "table",
 ) -> None:
     """Count what battles hold: models, outcomes, who met whom, and who cannot be compared."""
-    import msgspec
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+    from tiltyard.verbs.battles import stats
 
-    from tiltyard.battles.reading import peek, read_battles
-    from tiltyard.battles.stats import battle_stats
-
-    present = peek(files, **_about_columns(given)).columns
-    columns = [name for name in STATS_COLUMNS if name in present]
-    hashed = [name for name in columns if name == "question_id"]
-    table = read_battles(files, **given, columns=columns, counted=not hashed, hashed=hashed)
-    stats = battle_stats(table)
-    if output == "json":
-        say(msgspec.json.format(msgspec.json.encode(stats.to_dict()), indent=2).decode())
-    else:
-        grid = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-        for name, value in _stats_rows(stats):
-            grid.add_row(name, Text(printable(value)))
-        Console(soft_wrap=True).print(grid)
+    say(stats(files, **given).render(output).rstrip())
 
 
 @app.command("convert")
@@ -109,8 +65,15 @@ def convert_command(
     given: dict[str, Any],
 ) -> None:
     """Write battles of any known format as Tiltyard's own rows: JSONL, CSV, TSV (each also .gz) or Parquet."""
-    from tiltyard.battles.reading import read_battles
-    from tiltyard.battles.writing import kind_to_write, write_battles, write_lines
+    from tiltyard.verbs.battles import (
+        counted,
+        kind_to_write,
+        read_battles,
+        reasons,
+        write_battles,
+        write_dataset,
+        write_lines,
+    )
 
     if (target is None) == (to_hf is None):
         raise OptionError("say where to write: a file OUT, or a folder with --to-hf DIR; one of the two.")
@@ -120,8 +83,6 @@ def convert_command(
         kind_to_write(target)
     table = read_battles(source, **given)
     if to_hf is not None:
-        from tiltyard.battles.writing import write_dataset
-
         write_dataset(to_hf, table, title=title or to_hf.resolve().name, licence=licence)
     elif target == "-":
         if sys.stdout.isatty():
@@ -134,9 +95,9 @@ def convert_command(
     else:
         assert target is not None
         write_battles(target, table)
-    message = f"{_count(len(table), 'battle')} written to {'standard output' if target == '-' else to_hf or target}"
+    message = f"{counted(len(table), 'battle')} written to {'standard output' if target == '-' else to_hf or target}"
     if table.skipped:
-        message += f"; {_count(sum(table.skipped.values()), 'row')} skipped: {_reasons(table.skipped)}"
+        message += f"; {counted(sum(table.skipped.values()), 'row')} skipped: {reasons(table.skipped)}"
     note(message + ".")
 
 
@@ -158,34 +119,14 @@ def eval_records_command(
     hf_repo: Annotated[str | None, typer.Option(help="The battles' data set on the Hugging Face hub.")] = None,
 ) -> None:
     """Write ratings as records of Every Eval Ever, a shared format of evaluation results: one file for each model."""
-    import time
-
-    from tiltyard.boards.eval_records import Evaluator, write_eval_records
+    from tiltyard.verbs.battles import Evaluator, counted, eval_records
 
     name = evaluation or Path(source).resolve().name.split(".")[0]
     by = Evaluator(
         evaluation=name, organization=organization, relationship=relationship, developer=developer, hf_repo=hf_repo
     )
-    reports, when = _reports(source)
-    written = write_eval_records(out, reports, by, retrieved_at=round(time.time(), 3), when=when)
-    note(f"{_count(len(written), 'record')} written below {out / 'data'}.")
-
-
-def _reports(source: str) -> tuple[dict[str, EloReport], str | None]:
-    """The ratings of a run by dimension, of a file, or of battles; and when the run ended."""
-    from tiltyard.boards import EloReport, rate
-    from tiltyard.judging.run_folder import read_object
-
-    path = Path(source)
-    if (path / "manifest.json").is_file():
-        files = sorted((path / "ratings").glob("*.json")) or sorted(path.glob("elo_ratings.json"))
-        if not files:
-            raise OptionError(f"{source} has no ratings: its run has not finished, or nothing could be rated.")
-        when = read_object(path / "manifest.json").get("finished_at")
-        return {"" if one.stem == "elo_ratings" else one.stem: EloReport.read(one) for one in files}, when
-    if path.suffix == ".json" and path.is_file() and b'"ratings"' in path.read_bytes():
-        return {"": EloReport.read(path)}, None
-    return {"": EloReport.of(rate(source))}, None
+    written = eval_records(out, source, by)
+    note(f"{counted(len(written), 'record')} written below {out / 'data'}.")
 
 
 @app.command("draw")
@@ -199,7 +140,7 @@ def draw_command(
     """Draw judged matchups at random for people to label: a sheet without names that --people and --calibrate read."""
     import secrets
 
-    from tiltyard.tournament.people import write_sheet
+    from tiltyard.verbs.battles import counted, write_sheet
 
     if out.exists():
         raise OptionError(f"{out} is there already, and may hold labels: choose another --out, or move it away.")
@@ -208,84 +149,7 @@ def draw_command(
     except OSError as error:
         raise TiltyardError(f"cannot write {error.filename or out}: {error.strerror or error}.") from None
     note(
-        f"{_count(sheet.drawn, 'matchup')} of {sheet.judged:,} judged ones drawn at random into {out}. Fill in "
+        f"{counted(sheet.drawn, 'matchup')} of {sheet.judged:,} judged ones drawn at random into {out}. Fill in "
         "`winner` (A, B, tie or both bad) and, if several people label, `voter`. Then:\n"
         f"  tiltyard rate {run_folder} --people {out}" + (f" --dimension {sheet.dimension}" if sheet.several else "")
     )
-
-
-def _problem_lines(bad_rows: BadRows) -> list[str]:
-    lines = []
-    for reason, count in sorted(bad_rows.counts.items()):
-        lines.append(f"\n{reason.label}: {_count(count, 'row')}")
-        examples = bad_rows.examples.get(reason, [])
-        lines += [f"  {problem.where}: {problem.detail}" for problem in examples]
-        if count > len(examples):
-            lines.append(f"  … and {count - len(examples):,} more")
-        if examples and any(isinstance(part, OptionValue) for part in examples[0].advice):
-            lines.append(f"  {TiltyardError(*examples[0].advice).spelled(as_flag)}.")
-    return lines
-
-
-def _stats_rows(stats: BattleStats) -> list[tuple[str, str]]:
-    spread = stats.battles_per_model
-    rows = [
-        ("battles", _number(stats.battles)),
-        ("models", _number(stats.models)),
-        ("decided by", ", ".join(f"{label} {_number(count)}" for label, count in stats.sources.items())),
-        ("decisive", _share(stats.decisive, stats.battles)),
-        ("ties", _share(stats.outcomes["tie"], stats.battles)),
-        ("both bad", _share(stats.outcomes["tie (bothbad)"], stats.battles)),
-        (
-            "battles per model",
-            f"{_number(spread['min'])} to {_number(spread['max'])}, median {_number(spread['median'])}",
-        ),
-        ("pairs that met", f"{_number(stats.pairs_met)} of {_number(stats.pairs_possible)}"),
-        ("islands", _islands(stats)),
-        ("never won", _names(stats.never_won)),
-        ("never lost", _names(stats.never_lost)),
-    ]
-    if stats.prompts is not None:
-        rows.insert(2, ("prompts", _number(stats.prompts)))
-    if stats.soft:
-        rows.append(("soft scores", _share(stats.soft, stats.battles)))
-    if stats.inconsistent:
-        rows.append(("inconsistent", _share(stats.inconsistent, stats.battles)))
-    rows += [
-        (name, _names(values))
-        for name, values in (("dimensions", stats.dimensions), ("judges", stats.judges))
-        if values
-    ]
-    if stats.skipped:
-        rows.append(("rows skipped", _reasons(stats.skipped)))
-    return rows
-
-
-def _islands(stats: BattleStats) -> str:
-    if len(stats.islands) == 1:
-        return "1 (every model can be compared with every other)"
-    sizes = ", ".join(f"{len(island)} ({_names(island, 3)})" for island in stats.islands[:5])
-    return f"{len(stats.islands)}: models in different islands cannot be compared; {sizes}"
-
-
-def _names(names: tuple[str, ...], at_most: int = 8) -> str:
-    if not names:
-        return "none"
-    rest = f" and {len(names) - at_most} more" if len(names) > at_most else ""
-    return ", ".join(names[:at_most]) + rest
-
-
-def _number(value: float) -> str:
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.2f}"
-
-
-def _share(part: float, whole: float) -> str:
-    return f"{_number(part)} ({part / whole:.1%})" if whole else _number(part)
-
-
-def _count(number: float, noun: str) -> str:
-    return f"{_number(number)} {noun}{'' if number == 1 else 's'}"
-
-
-def _reasons(skipped: Mapping[str, Any]) -> str:
-    return ", ".join(f"{count:,} × {reason}" for reason, count in skipped.items())

@@ -9,7 +9,7 @@ import typer
 
 from tiltyard.cli.options import with_options
 from tiltyard.cli.output import as_flag, choose_shape, deliver, note, working
-from tiltyard.cli.sending import ToOption, check_trackers, figures_of_comparison, send
+from tiltyard.cli.sending import ToOption, check_trackers, send
 from tiltyard.options import CompareOptions
 
 Shape = Literal["table", "json", "md", "html"]
@@ -50,6 +50,7 @@ def compare_command(
     runs of the same prompts, or two ratings files: `tiltyard compare runs/today runs/last-week`.
     """
     from tiltyard.verbs.compare import compare
+    from tiltyard.verbs.figures import figures_of_comparison
 
     check_trackers(to)
     shape = choose_shape(format, out, SHAPES, "a comparison")

@@ -15,8 +15,7 @@ from tiltyard.cli.output import note, say, working
 from tiltyard.errors import MissingExtra, OptionError
 
 if TYPE_CHECKING:
-    from tiltyard.demo.steps import MadeKind
-    from tiltyard.tournament.run import RunResult
+    from tiltyard.demo.steps import MadeKind, RunResult
 
 DEFAULT_FOLDER = Path("tiltyard-demo")
 WIDTH = 97
@@ -40,8 +39,7 @@ def demo_command(
 ) -> None:
     """A judged tournament on recorded verdicts, its report, and a live arena: no key, no network, under a minute."""
     from tiltyard.demo.shipped import NOTE, copy_material
-    from tiltyard.demo.steps import load_facts, run_line
-    from tiltyard.tournament.summary import board_text, passes, verdict_lines
+    from tiltyard.demo.steps import board_text, load_facts, passes, run_line, verdict_lines
 
     if kind is not None:
         if live:
@@ -126,8 +124,7 @@ def _arena(out: Path) -> bool:
 
 def _live(out: Path) -> bool:
     """Whether the model could be asked."""
-    from tiltyard.demo.steps import run_line, run_live
-    from tiltyard.tournament.summary import verdict_lines
+    from tiltyard.demo.steps import run_line, run_live, verdict_lines
 
     say("\n5. Live: SmolLM2 (135 million parameters) answers a dozen prompts in this process, then judges them")
     try:

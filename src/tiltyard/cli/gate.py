@@ -10,13 +10,12 @@ import typer
 from tiltyard.cli.compare import MorePlacesArgument, NewArgument, OldArgument, with_places
 from tiltyard.cli.options import with_options
 from tiltyard.cli.output import THE_ANSWER_IS_NO, as_flag, deliver, note, working
-from tiltyard.cli.sending import ToOption, check_trackers, figures_of_gate, send
+from tiltyard.cli.sending import ToOption, check_trackers, send
 from tiltyard.options import GateOptions
 
 
 @with_options(
-    GateOptions,
-    daily=["battles", "margin", "alpha", "by", "pool_dimensions", "dimension", "missing", "score"],
+    GateOptions, daily=["battles", "margin", "alpha", "by", "pool_dimensions", "dimension", "missing", "score"]
 )
 def gate_command(
     new: NewArgument,
@@ -41,6 +40,7 @@ def gate_command(
     Exit code 0: better, or not worse. 3: worse, or cannot tell. `tiltyard gate v2 v1 --in battles.jsonl`, two files of
     scores: `tiltyard gate v2.csv v1.csv --margin 2pp`, or two run folders: `tiltyard gate runs/today runs/last-week`.
     """
+    from tiltyard.verbs.figures import figures_of_gate
     from tiltyard.verbs.gate import gate
 
     check_trackers(to)

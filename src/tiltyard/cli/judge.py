@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -13,9 +13,6 @@ from tiltyard.cli.options import App, with_options
 from tiltyard.cli.output import note, say
 from tiltyard.options import JudgeCheckOptions, RejudgeOptions
 from tiltyard.pages.figures import plural
-
-if TYPE_CHECKING:
-    from tiltyard.llm.journal import JournalBatch
 
 app = App(
     no_args_is_help=True,
@@ -90,28 +87,9 @@ def journal_command(
     """List the batches in a journal with their states, or forget one that its provider no longer knows."""
     import time
 
-    import msgspec
-
-    from tiltyard.files import json_text
-    from tiltyard.llm.journal import forget_batch, list_batches
+    from tiltyard.verbs.journal import forget_batch, journal
 
     if forget is not None:
         count = forget_batch(folder, forget, time.time)
         note(f"batch {forget} is forgotten: the next run sends its {plural(count, 'request')} again")
-    batches = list_batches(folder)
-    say(json_text(msgspec.to_builtins(batches)).rstrip() if format == "json" else _batches_table(batches))
-
-
-def _batches_table(batches: list[JournalBatch]) -> str:
-    from datetime import UTC, datetime
-
-    from tiltyard.pages.tables import Table
-
-    heads, rows = ["batch", "provider", "model", "requests", "created", "state"], []
-    for batch in batches:
-        created = datetime.fromtimestamp(batch.created_at, UTC).strftime("%Y-%m-%d %H:%M")
-        state = f"{batch.state} ({batch.why})" if batch.why else batch.state
-        rows.append([batch.name, batch.provider, batch.model, f"{batch.requests:,}", created, state])
-    lines = Table.of(heads, rows, left=len(heads)).text(ruled=False)
-    still = sum(batch.state == "open" for batch in batches)
-    return "\n".join([*lines, f"{still} of {plural(len(batches), 'batch')} {'is' if still == 1 else 'are'} open"])
+    say(journal(folder).render(format).rstrip())

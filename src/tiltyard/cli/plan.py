@@ -17,10 +17,7 @@ SHAPES: dict[str, Shape] = {".json": "json", ".md": "md", ".txt": "table"}
 
 @with_options(
     PlanOptions,
-    daily=[
-        *("margin", "power", "alpha", "battles", "top", "differences"),
-        *("dimension", "format", "people", "judge"),
-    ],
+    daily=[*("margin", "power", "alpha", "battles", "top", "differences"), *("dimension", "format", "people", "judge")],
 )
 def plan_command(
     new: Annotated[str | None, typer.Argument(metavar="NEW", help="The new model, in battles given by --in.")] = None,

@@ -9,7 +9,7 @@ import typer
 
 from tiltyard.cli.options import FilesArgument, with_options
 from tiltyard.cli.output import BY_SUFFIX, Format, as_flag, choose_shape, deliver, note, working
-from tiltyard.cli.sending import ToOption, check_trackers, figures_of_rating, send
+from tiltyard.cli.sending import ToOption, check_trackers, send
 from tiltyard.errors import OptionError
 from tiltyard.options import BoardOptions
 
@@ -30,8 +30,7 @@ def rate_command(
         ),
     ] = None,
     plot: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Draw it too: a file that ends in .svg, .png, .pdf or .html."),
+        Path | None, typer.Option(metavar="FILE", help="Draw it too: a file that ends in .svg, .png, .pdf or .html.")
     ] = None,
     to: ToOption = None,
 ) -> None:
@@ -39,6 +38,7 @@ def rate_command(
 
     Files of scores give a board of mean scores; with --as-battles, ratings.
     """
+    from tiltyard.verbs.figures import figures_of_rating
     from tiltyard.verbs.rate import SUFFIXES, check_path, rate
 
     check_trackers(to)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -65,8 +64,7 @@ def start_command(
 ) -> None:
     """Draw matchups, assign them to people, and make a private link for everybody."""
     need_arena()
-    from tiltyard.review.desk import start_review
-    from tiltyard.review.sources import read_source
+    from tiltyard.verbs.review import read_source, start_review
 
     folder = out or Path(f"{str(source[0]).rstrip('/')}-review" if len(source) == 1 else "review")
     if len(source) == 1 and source[0].is_file() and out is None:
@@ -114,39 +112,10 @@ def serve_command(
 ) -> None:
     """Open the review's site, and print everybody's private link."""
     need_arena()
-    from tiltyard.arena.store import Store
-    from tiltyard.review.desk import open_review, served_at
-    from tiltyard.web.checkup import is_private
-    from tiltyard.web.serving import bound_sockets, serve
-    from tiltyard.web.settings import SiteSettings, secrets_of
+    from tiltyard.verbs.review import serve
 
-    review = open_review(folder)
-    settings = SiteSettings(
-        db=review.url,
-        title=title,
-        secret=secrets_of()[0],
-        public_url=public_url,
-        trusted_proxies=tuple(trusted_proxy or ()),
-        rate_limit=False,
-        review=folder,
-    )
-    sockets = bound_sockets(host, port)
-    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host  # noqa: S104 - only said
-    review = served_at(review, settings.public_url or f"http://{shown}:{port}")
-    say(_links(review))
-    if not settings.secret:
-        with closing(Store.open(review.url)) as store:
-            note(store.outside.about_secret())
-    note("serving the review (Ctrl-C stops; everything that was said is kept)")
-    if not is_private(host):
-        note("for the open internet, put a proxy in front: this server has no TLS and waits for slow clients")
-    serve(settings, workers=workers, sockets=sockets)
-
-
-def _links(review: Any) -> str:
-    active = [person for person in review.links.people if person.active]
-    width = max(len(person.name) for person in active)
-    return "\n".join(f"{person.name:<{width}}  {review.link(person)}" for person in active)
+    about = {"title": title, "public_url": public_url, "trusted_proxies": tuple(trusted_proxy or ())}
+    serve(folder, host, port, workers, say=say, note=note, **about)
 
 
 @app.command("status")
@@ -156,47 +125,9 @@ def status_command(
 ) -> None:
     """Show how far everybody is and how the team agrees, with everybody's link."""
     need_arena()
-    from tiltyard.files import json_text
-    from tiltyard.review.desk import open_review
-    from tiltyard.review.results import ReviewResult, status_values
+    from tiltyard.verbs.review import status
 
-    result = ReviewResult.of(open_review(folder))
-    if format == "json":
-        say(json_text(status_values(result)).rstrip())
-        return
-    say(status_text(result))
-    say()
-    say(_links(result.review))
-
-
-def status_text(result: Any) -> str:
-    """The status as people read it, without the links."""
-    from tiltyard.review.results import agreement_sentence, conclusion, look, percent, remarks
-
-    width = max(len(result.review.name(one.key)) for one in result.people)
-    lines = []
-    for one in result.people:
-        name = f"{result.review.name(one.key):<{width}}"
-        of = one.done + one.cannot + one.left
-        parts = [f"{one.done + one.cannot} of {of}"]
-        parts += [f"{one.cannot} cannot judge"] if one.cannot else []
-        parts += [f"{one.seconds:.0f} s an item"] if one.seconds is not None else []
-        parts += (
-            [f"same as the others in {percent(one.rest.own)}"] if one.rest is not None and one.rest.own.known else []
-        )
-        parts += ["adjudicator"] if one.is_adjudicator else []
-        lines.append(f"{name}  {', '.join(parts)}")
-    labels = ", ".join(f"{result.how[how]} {how}" for how in ("agreed", "majority", "adjudicated", "open"))
-    lines += ["", f"{len(result.log.items)} items: {labels}", agreement_sentence(result), *remarks(result)]
-    if result.log.rules.closed:
-        why, rule = result.log.rules.why_closed, result.review.record.until
-        lines.append(f"the review closed by itself (until {rule}): {why}" if why else "the review is closed")
-        for name in dict.fromkeys(item.dimension for item in result.review.record.items):
-            if said := conclusion(result, name):
-                lines += ["", f"{f'{name}: ' if name else ''}{said}"]
-    elif (at := look(result)) is not None:
-        lines.append(f"until {result.review.record.until}: {at.sentence}")
-    return "\n".join(lines)
+    say(status(folder).render(format).rstrip())
 
 
 @app.command("people")
@@ -217,15 +148,15 @@ def people_command(
 ) -> None:
     """Add or remove people, or replace a link, also while the review is served; prints all links."""
     need_arena()
-    from tiltyard.review.desk import change_people, erase_names, open_review
+    from tiltyard.verbs.review import change_people, erase_names, links_text, read_review
 
-    review = open_review(folder)
+    review = read_review(folder).review
     if add or remove or new_link:
         review = change_people(review, add=split_names(add), remove=split_names(remove), new_link=split_names(new_link))
     if erase:
         review = erase_names(review, split_names(erase))
         note("erased from links.json and the database; delete copies of them, too")
-    say(_links(review))
+    say(links_text(review))
 
 
 @app.command("export")
@@ -239,12 +170,11 @@ def export_command(
     """Write labels.jsonl, battles.jsonl and reviews.jsonl, or preferences.jsonl or report.html, into its folder."""
     need_arena()
     from tiltyard.files import write_lines
-    from tiltyard.review.desk import open_review
-    from tiltyard.review.results import ReviewResult, export, preference_rows
+    from tiltyard.verbs.review import export, preference_rows, read_review, write_report
 
-    result = ReviewResult.of(open_review(folder))
+    result = read_review(folder)
     if to == "report":
-        say(str(_write_report(result)))
+        say(str(write_report(result)))
         return
     if to == "preferences":
         rows = list(preference_rows(result))
@@ -259,23 +189,10 @@ def export_command(
 def close_command(folder: FolderArgument) -> None:
     """End the review: nobody votes any more, names are shown, and labels and a report are written."""
     need_arena()
-    from tiltyard.review.desk import close_review, open_review
-    from tiltyard.review.results import ReviewResult, export
+    from tiltyard.verbs.review import close, status_text
 
-    review = open_review(folder)
-    if not close_review(review):
+    result, was_open = close(folder)
+    if not was_open:
         note("the review was closed before; its files are written again")
-    result = ReviewResult.of(review)
-    export(result)
-    _write_report(result)
     say(status_text(result))
     note(f"labels.jsonl, battles.jsonl, reviews.jsonl and report.html are in {folder}")
-
-
-def _write_report(result: Any) -> Path:
-    from tiltyard.files import write_text
-    from tiltyard.reporting.review import review_page
-
-    path: Path = result.review.folder / "report.html"
-    write_text(path, review_page(result))
-    return path

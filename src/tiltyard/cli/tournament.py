@@ -12,7 +12,7 @@ import typer
 from tiltyard.cli.asking import ProgressView, YesOption, confirm
 from tiltyard.cli.options import with_options
 from tiltyard.cli.output import THE_ANSWER_IS_NO, note, say
-from tiltyard.cli.sending import ToOption, check_trackers, figures_of_boards, send
+from tiltyard.cli.sending import ToOption, check_trackers, send
 from tiltyard.errors import BudgetReached, TiltyardError
 from tiltyard.options import GenerateOptions, TournamentOptions, options_of
 
@@ -34,6 +34,7 @@ def run_command(
     to: ToOption = None,
 ) -> None:
     """Judge a tournament in both orders, rate it, write a run folder with a report; exit 3 if a pilot says NO-GO."""
+    from tiltyard.verbs.figures import figures_of_boards
     from tiltyard.verbs.run import run
 
     check_trackers(to)

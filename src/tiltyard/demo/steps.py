@@ -20,7 +20,11 @@ from tiltyard.llm.provider import parse_model_name
 from tiltyard.llm.providers import make_provider
 from tiltyard.llm.providers.in_process import weights_of
 from tiltyard.tournament.config import load_setup
-from tiltyard.tournament.run import RunResult, asking_parts
+from tiltyard.tournament.run import RunResult as RunResult
+from tiltyard.tournament.run import asking_parts
+from tiltyard.tournament.summary import board_text as board_text
+from tiltyard.tournament.summary import passes as passes
+from tiltyard.tournament.summary import verdict_lines as verdict_lines
 from tiltyard.verbs.generate import entrant_settings
 from tiltyard.verbs.run import run
 

@@ -409,7 +409,8 @@ class AdaptiveRounds:
         gap = estimates.strength[:, None] - estimates.strength[None, :]
         while True:  # each pair that is told apart may leave more error rate for the others
             cut = cuts(goal, estimates, above, error)
-            apart = np.isfinite(cut) & (gap > np.where(np.isfinite(cut), cut, 0.0) * np.sqrt(estimates.variance))
+            with np.errstate(invalid="ignore"):  # an entrant that no fit knows, against itself
+                apart = gap > cut * np.sqrt(estimates.variance)
             more = apart & ~above & ~above.T & distinct
             if not more.any():
                 break
@@ -451,8 +452,8 @@ class AdaptiveRounds:
             verdicts = np.nan_to_num(now / planned, nan=1.0, posinf=1.0)
             seen = np.nan_to_num(design.prompts_per_entrant(self.judged) / last_prompt, nan=1.0, posinf=1.0)
         noise = np.minimum(estimates.noise, estimates.variance)
-        rest = estimates.variance - noise
-        with np.errstate(invalid="ignore"):
+        with np.errstate(invalid="ignore"):  # an entrant that no fit knows has an infinite variance
+            rest = estimates.variance - noise
             final = noise * _mean_of_two(np.minimum(verdicts, 1.0)) + rest * _mean_of_two(np.minimum(seen, 1.0))
             moves = np.sqrt(np.maximum(estimates.variance - final, 1e-12))
             gap = np.abs(estimates.strength[:, None] - estimates.strength[None, :])

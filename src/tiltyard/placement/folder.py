@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from tiltyard.battles import Source, read_battles, write_battles
+from tiltyard.battles import Outcome, Source, read_battles, write_battles
 from tiltyard.battles.opened import Opened
-from tiltyard.battles.table import concat, merge_equal
+from tiltyard.battles.table import BattleTable, concat
 from tiltyard.boards.inputs import DEFAULT_INPUT, read_for, start_hashing
 from tiltyard.boards.leaderboard import EloReport, Leaderboard, whole
 from tiltyard.boards.rating import rate_with
 from tiltyard.boards.text import as_table
-from tiltyard.errors import RunFolderError
-from tiltyard.files import copy_file, write_arrays, write_json, write_lines, write_text
+from tiltyard.errors import RatingError, RunFolderError
+from tiltyard.files import write_arrays, write_json, write_lines, write_text
 from tiltyard.judging.bias import measure_bias
 from tiltyard.judging.records import Judgment
 from tiltyard.judging.run_folder import (
@@ -31,7 +32,15 @@ from tiltyard.judging.run_folder import (
     require,
     resettled,
 )
-from tiltyard.placement.manifest import Flips, JudgedFacts, PanelFacts, PlacementManifest, StartedManifest
+from tiltyard.placement.manifest import (
+    Flips,
+    JudgeAgainstPeople,
+    JudgedFacts,
+    PanelFacts,
+    PlacementManifest,
+    Round,
+    StartedManifest,
+)
 from tiltyard.placement.plan import PlacementPlan
 from tiltyard.placement.rating import (
     HumanBoard,
@@ -46,8 +55,8 @@ from tiltyard.placement.robustness import FamilyCheck, Sensitivity, check_famili
 from tiltyard.placement.rounds import NO_ANSWER, CalibrationLine, JudgeCalibration, PanelResult, judged_battles
 from tiltyard.placement.sampling import Panel, read_panel, text_hash
 from tiltyard.ratings import POINTS_PER_LOGIT
+from tiltyard.validity.agreement import share
 
-KEPT_COLUMNS = ("question_id", "language")
 PLACE = "tiltyard place"
 """The command that writes the folder."""
 
@@ -85,11 +94,8 @@ def write_evidence(
         ),
     )
     if calibration is not None:
-        write_lines(folder / "calibration.jsonl", calibration.lines())
-    human = replace(plan.human, columns={k: v for k, v in plan.human.columns.items() if k in KEPT_COLUMNS})
-    if not plan.options.inline_human:
-        human = merge_equal(replace(human, columns={}))
-    write_battles(folder / "battles.jsonl", concat([judged_battles(result.judgments), human]))
+        write_lines(folder / "calibration.jsonl", calibration.lines)
+    write_battles(folder / "battles.jsonl", concat([judged_battles(result.judgments), plan.human]))
 
 
 class FolderRatings(msgspec.Struct, frozen=True, eq=False):
@@ -230,18 +236,28 @@ def flips_of(judgments: Sequence[Judgment], *, both_orders: bool) -> Flips | Non
     return Flips.of(measure_bias(list(judgments)).flip_rate) if both_orders else None
 
 
+def against_people(rated: FolderRatings, lines: Sequence[CalibrationLine], *, both_orders: bool) -> JudgeAgainstPeople:
+    """What the manifest says of the judge's calibration; it agrees with people where neither says tie."""
+    decided = [line for line in lines if line.winner is not None and line.human_winner != Outcome.TIE.value]
+    agrees = [line.human_winner == ("model_a" if line.winner == line.entrant_a else "model_b") for line in decided]
+    measured = rated.report.details["calibration"]
+    return JudgeAgainstPeople(
+        asked=len(lines),
+        **{**measured, "warnings": tuple(measured["warnings"])},
+        agreement=share(agrees, [line.prompt_id for line in decided]),
+        flips=flips_of(lines, both_orders=both_orders),
+    )
+
+
 def write_manifest(folder: Path, manifest: StartedManifest) -> None:
     """`manifest.json`; a rating may be one of NumPy's floats."""
     write_json(folder / "manifest.json", msgspec.to_builtins(manifest, enc_hook=float))
 
 
-FOLLOWS = ("kind", "gate", "rate_command", "judged", "flips", "calibration", "panel", "sensitivity", "families")
+FOLLOWS = ("rounds", "gate", "rate_command", "judged", "flips", "calibration", "panel", "sensitivity", "families")
 """What of a placement's manifest its verdicts give; all else is its maker's word."""
 
-OTHER_WORDS = ("the judge's agreement with people", "why questions have no answer")
-
-KEPT_FILES = ("texts.jsonl", "usage.json")
-"""Files that its verdicts do not give."""
+OTHER_WORDS = ("why questions have no answer", "after how many battles it was rated", "texts.jsonl", "usage.json")
 
 
 def remake(folder: Path, out: Path) -> Remade:
@@ -257,40 +273,43 @@ def remake(folder: Path, out: Path) -> Remade:
     both, panel = manifest.both_orders, read_panel(require(folder / "panel.json", folder, PLACE))
     judgments = [_settled(one, recipe, both_orders=both) for one in read_judgments(folder, "verdicts.jsonl")]
     write_lines(out / "verdicts.jsonl", judgments)
-    _check_panel(folder, panel, judgments, manifest)
+    lines = read_lines(require(folder / "texts.jsonl", folder, PLACE), msgspec.json.Decoder(PlacementText), PLACE)
+    texts = [one for _, one in lines]
+    _check_panel(folder, panel, judgments, texts, manifest)
+    write_lines(out / "texts.jsonl", texts)
     panel = msgspec.structs.replace(panel, arena=recipe.arena, arena_sha256=manifest.arena.sha256, seed=manifest.seed)
     write_json(out / "panel.json", msgspec.to_builtins(panel))
-    calibration: list[Judgment] = []
-    if recipe.mode == "calibrated":
-        lines = read_lines(require(folder / "calibration.jsonl", folder, PLACE), msgspec.json.Decoder(CalibrationLine))
-        calibration = [_settled(one, recipe, both_orders=both) for _, one in lines]
-        write_lines(out / "calibration.jsonl", calibration)
     human = read_battles(folder / "battles.jsonl")
     human = human.take(human.source == Source.HUMAN.code).compact()
     write_battles(out / "battles.jsonl", concat([judged_battles(judgments), human]))
-    for name in KEPT_FILES:
-        if (folder / name).is_file():
-            copy_file(folder / name, out / name)
+    calibration: list[CalibrationLine] = []
+    if recipe.mode == "calibrated":
+        path = require(folder / "calibration.jsonl", folder, PLACE)
+        lines = read_lines(path, msgspec.json.Decoder(CalibrationLine))
+        calibration = [msgspec.structs.replace(_settled(one, recipe, both_orders=both), weight=1) for _, one in lines]
+        _check_people(path, calibration, human, manifest.rubric.dimension)
+        write_lines(out / "calibration.jsonl", calibration)
+    write_json(out / "usage.json", read_object(require(folder / "usage.json", folder, PLACE), PLACE))
     rated = rate_folder(out, recipe)
     write_ratings(out, rated)
-    against = manifest.calibration
-    if against is not None and "calibration" in rated.report.details:
-        measured = rated.report.details["calibration"]
-        against = msgspec.structs.replace(
-            against,
-            asked=len(calibration),
-            flips=flips_of(calibration, both_orders=both),
-            **{**measured, "warnings": tuple(measured["warnings"])},
-        )
-    alone = manifest.leave_one_out
+    people, alone, rounds = HumanBoard.of(human, recipe.anchor), manifest.leave_one_out, []
+    settled = [one for one in judgments if one.status == "ok"]
+    looks = [one.battles for one in manifest.rounds[: len(panel.battles)]][:-1]
+    for number, end in enumerate([*looks, len(settled)], start=1):
+        entry, part = None, settled[:end]
+        with suppress(RatingError):
+            battles = concat([judged_battles(part), human])
+            entry = rate_new_model(recipe, people, battles, part, rated.rating.scale).entry
+        rounds.append(Round.of(number, len(part), entry))
     manifest = msgspec.structs.replace(
         manifest,
         leave_one_out=alone and msgspec.structs.replace(alone, human_battles=whole(alone.human_battles)),
         model=recipe.model,
         judge_model=recipe.judge_model,
+        rounds=tuple(rounds),
         rate_command=recipe.rate_command("battles.jsonl") if recipe.mode == "joint" else None,
         arena=msgspec.structs.replace(manifest.arena, name=recipe.arena, human_battles=whole(human.n_battles)),
-        calibration=against if calibration else None,
+        calibration=against_people(rated, calibration, both_orders=both) if calibration else None,
         **panel_results(judgments, rated, panel, both_orders=both, no_answer=manifest.judged.no_answer),
     )
     write_manifest(out, manifest)
@@ -307,14 +326,21 @@ def _settled(one: AnyJudgment, recipe: Recipe, both_orders: bool) -> AnyJudgment
     return resettled(one, both_orders=both_orders)
 
 
-def _check_panel(folder: Path, panel: Panel, judgments: Sequence[Judgment], manifest: PlacementManifest) -> None:
+def _check_panel(
+    folder: Path,
+    panel: Panel,
+    judgments: Sequence[Judgment],
+    texts: Sequence[PlacementText],
+    manifest: PlacementManifest,
+) -> None:
     """Refuse judgments on other battles than those that were chosen, and texts that are not theirs."""
-    planned = iter(panel.battles)
+    planned, answered = iter(panel.battles), []
     for one in judgments:
         for battle in planned:
             sides = [manifest.recipe.model, battle.opponent]
             shown = sides if battle.first == "model" else sides[::-1]
             if (battle.question_id, *shown) == (one.prompt_id, one.entrant_a, one.entrant_b):
+                answered.append((battle.question_id, battle.opponent, battle.sha256))
                 break
         else:
             raise RunFolderError(
@@ -325,8 +351,25 @@ def _check_panel(folder: Path, panel: Panel, judgments: Sequence[Judgment], mani
             raise RunFolderError(
                 f"{folder / 'verdicts.jsonl'}: {one.dimension} was judged, not {manifest.rubric.dimension}."
             )
-    if (folder / "texts.jsonl").is_file():
-        known = {(battle.question_id, battle.opponent, battle.sha256) for battle in panel.battles}
-        for place, text in read_lines(folder / "texts.jsonl", msgspec.json.Decoder(PlacementText), PLACE):
-            if (text.question_id, text.opponent, text_hash(text.prompt, text.opponent_answer)) not in known:
-                raise RunFolderError(f"{folder / 'texts.jsonl'}:{place.number}: not the texts that panel.json names.")
+    if answered != [(one.question_id, one.opponent, text_hash(one.prompt, one.opponent_answer)) for one in texts]:
+        raise RunFolderError(f"{folder / 'texts.jsonl'} has not the texts that panel.json names for these verdicts.")
+
+
+def _check_people(path: Path, lines: Sequence[CalibrationLine], human: BattleTable, dimension: str) -> None:
+    """Refuse decisions that are not among people's battles; where these are counts, they name no question."""
+    questions = human.text_column("question_id").texts()
+    counts = {*questions} == {None}
+    asked = {None if counts else line.prompt_id for line in lines}
+    known = {
+        (question, *names, outcome)
+        for table in (human, human.swapped())
+        for question, a, b, code in zip(questions, table.model_a, table.model_b, table.outcome, strict=True)
+        if question in asked
+        for names, outcome in [((table.models[a], table.models[b]), Outcome.of_code(code).value)]
+    }
+    for number, line in enumerate(lines, start=1):
+        question = None if counts else line.prompt_id
+        if (question, line.entrant_a, line.entrant_b, line.human_winner) not in known or line.dimension != dimension:
+            raise RunFolderError(
+                f"{path}:{number}: people did not decide so on {line.prompt_id}, {line.entrant_a} – {line.entrant_b}."
+            )

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from tiltyard.boards.leaderboard import RatingEntry
 from tiltyard.judging.bias import MOST_INCONSISTENT, Check
 from tiltyard.placement.rating import Recipe
 from tiltyard.placement.robustness import FamilyCheck, Sensitivity
@@ -57,6 +58,12 @@ class Round(msgspec.Struct, frozen=True, kw_only=True):
     ci_high: float | None = None
     rank_low: int | None = None
     rank_high: int | None = None
+
+    @classmethod
+    def of(cls, number: int, battles: int, entry: RatingEntry | None) -> Round:
+        """The estimate after a round; without an entry there is none yet."""
+        names = ("rating", "ci_low", "ci_high", "rank_low", "rank_high") if entry is not None else ()
+        return cls(round=number, battles=battles, **{name: getattr(entry, name) for name in names})
 
 
 class JudgedFacts(msgspec.Struct, frozen=True, kw_only=True):

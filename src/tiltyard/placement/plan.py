@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tiltyard.battles.table import BattleTable
+from tiltyard.battles.table import BattleTable, merge_equal
 from tiltyard.errors import OptionError, OptionValue, RunFolderError
 from tiltyard.judging.plan import Rubric, default_rubric
 from tiltyard.options import PlaceOptions
@@ -24,6 +24,8 @@ from tiltyard.types import Ints
 
 LEVEL = 0.95
 DIMENSION = "quality"
+KEPT_COLUMNS = ("question_id", "language")
+"""What is kept of people's battles: the folder has no more, and rates by the same."""
 
 
 def recorded(options: PlaceOptions) -> dict[str, Any]:
@@ -163,6 +165,9 @@ def make_plan(options: PlaceOptions, model: str, known: Mapping[str, str] | None
     rubric = default_rubric(DIMENSION) if options.rubric is None else Rubric.load(DIMENSION, options.rubric)
     panel = None if options.panel is None else read_panel(options.panel)
     usable = _usable_cells(arena, model, known, leave_one_out=options.leave_one_out)
+    human = replace(human, columns={name: one for name, one in human.columns.items() if name in KEPT_COLUMNS})
+    if not options.inline_human:
+        human = merge_equal(replace(human, columns={}))
     people = HumanBoard.of(human, options.anchor)
     families = families_of(people.models, options.families)
     plan = PlacementPlan(options, model, arena, human, people, rubric, usable, panel, families, until)

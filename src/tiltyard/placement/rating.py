@@ -10,7 +10,7 @@ import math
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -67,7 +67,7 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
     """The level of all looks of the run together (smaller if a run may stop on its rank)."""
     anchor: tuple[str, float] | None = None
     """A model and the rating it is pinned to; without one the mean is 1000."""
-    sensitivity: tuple[float, ...]
+    sensitivity: Annotated[tuple[float, ...], msgspec.Meta(max_length=10)]
     """Style biases, in points, whose effect on the rating is written."""
     families: dict[str, str] = {}
     """The family of each model that has one, for leave-one-family-out coverage of a calibrated placement."""

@@ -17,20 +17,17 @@ from tiltyard.battles import read_battles
 from tiltyard.battles.battle import Outcome
 from tiltyard.battles.table import BattleTable, concat
 from tiltyard.errors import JudgingError, ModelError, OptionError, RatingError
-from tiltyard.judging.human_agreement import LabelledPair, compare_with_people
 from tiltyard.judging.judge import Judge, JudgingStats, OnVerdict, add_stats, judge
 from tiltyard.judging.plan import Case, JudgingPlan
-from tiltyard.judging.records import Judgment, Matchup, VerdictLabel, to_battle
+from tiltyard.judging.records import Judgment, Matchup, to_battle
 from tiltyard.llm.asking import Watch
 from tiltyard.placement.answers import Answers
 from tiltyard.placement.human_arena import Exchange
-from tiltyard.placement.manifest import Flips
 from tiltyard.placement.plan import PlacementPlan, panel_cells
 from tiltyard.placement.rating import NewModelRating, rate_new_model
 from tiltyard.placement.sampling import PlannedBattle, planned_battle
 from tiltyard.placement.stopping import decide
 from tiltyard.ratings.judge_scale import JudgeScale
-from tiltyard.validity.agreement import Estimate
 
 GIVE_UP_AFTER = 10
 """If the first this many questions all end without a readable verdict, the run gives up on the judge."""
@@ -215,25 +212,13 @@ class CalibrationLine(Judgment, frozen=True, kw_only=True):
 
 
 class JudgeCalibration(msgspec.Struct, frozen=True):
-    """The sample of human-decided battles, the judge's verdict on each, and the comparison."""
+    """The sample of human-decided battles with the judge's verdict on each."""
 
-    pairs: list[LabelledPair]
-    judgments: list[Judgment]
+    lines: list[CalibrationLine]
     stats: JudgingStats
-    agreement: Estimate
-    flips: Flips | None
-
-    def lines(self) -> Iterator[CalibrationLine]:
-        winners = {label: outcome.value for outcome, label in _LABELS.items()}
-        for pair, judgment in zip(self.pairs, self.judgments, strict=True):
-            assert pair.people is not None
-            yield CalibrationLine(**msgspec.structs.asdict(judgment), human_winner=winners[pair.people])
 
 
-_LABELS = {Outcome.A: VerdictLabel.A, Outcome.B: VerdictLabel.B, Outcome.TIE: VerdictLabel.TIE}
-
-
-def sample_pairs(plan: PlacementPlan) -> list[LabelledPair]:
+def sample_pairs(plan: PlacementPlan) -> list[tuple[Case, Outcome]]:
     """Battles that people decided, drawn by seed: distinct pairs of answers, as many as were asked for.
 
     The judge is asked about a pair of answers once, however many people voted on it: the first vote counts.
@@ -260,14 +245,16 @@ def sample_pairs(plan: PlacementPlan) -> list[LabelledPair]:
             prompt_id=a.question_id, dimension=plan.rubric.dimension, entrant_a=a.model, entrant_b=b.model
         )
         case = Case(matchup, Prompt(prompt_id=a.question_id, text=a.prompt), a.answer, b.answer)
-        pairs.append(LabelledPair(case, _LABELS[Outcome.of_code(int(arena.pairs.outcome[place]))]))
+        pairs.append((case, Outcome.of_code(int(arena.pairs.outcome[place]))))
     return pairs
 
 
 async def calibrate_judge(plan: PlacementPlan, participants: Participants) -> JudgeCalibration:
     """Have the judge judge a sample of battles that people decided."""
-    pairs, both = sample_pairs(plan), plan.options.swap == "both"
-    judgments, stats = await judge_cases(plan, participants, [pair.case for pair in pairs], first=True)
-    result = compare_with_people(pairs, judgments, judge_model=participants.judge.name, both_orders=both)
-    flips = Flips.of(result.bias.flip_rate) if both else None
-    return JudgeCalibration(pairs, judgments, stats, result.agreement, flips)
+    pairs = sample_pairs(plan)
+    judgments, stats = await judge_cases(plan, participants, [case for case, _ in pairs], first=True)
+    lines = [
+        CalibrationLine(**msgspec.structs.asdict(judgment), human_winner=outcome.value)
+        for (_, outcome), judgment in zip(pairs, judgments, strict=True)
+    ]
+    return JudgeCalibration(lines, stats)

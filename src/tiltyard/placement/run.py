@@ -20,6 +20,7 @@ from tiltyard.judging.run_folder import Clock, iso_time, new_folder, time_stamp,
 from tiltyard.llm.prices import PriceTable
 from tiltyard.placement.folder import (
     FolderRatings,
+    against_people,
     panel_results,
     rate_folder,
     write_evidence,
@@ -79,7 +80,7 @@ def likely_judging_plan(plan: PlacementPlan, exchanges: list[Exchange], answers:
         answer = answers.get(exchange.question_id, f"{exchange.answer} …")
         cases.append(make_case(plan, planned_battle(exchange, model_first=True), exchange, answer))
     if plan.options.calibrate:
-        cases += [pair.case for pair in sample_pairs(plan)]
+        cases += [case for case, _ in sample_pairs(plan)]
     return JudgingPlan({plan.rubric.dimension: plan.rubric}, {plan.rubric.dimension: cases})
 
 
@@ -120,7 +121,7 @@ async def run_placement(
     write_manifest(folder, started)
     async with aclosing(participants.judge), aclosing(participants.answers):
         calibration = await calibrate_judge(plan, participants) if plan.options.calibrate else None
-        scale = None if calibration is None else judge_scale(plan.people, calibration.judgments)
+        scale = None if calibration is None else judge_scale(plan.people, calibration.lines)
         result = await run_rounds(plan, participants, scale)
     battles = tuple(battle.planned for battle in result.battles)
     panel = Panel(
@@ -136,36 +137,21 @@ async def run_placement(
     write_json(folder / "usage.json", _usage(participants, result, calibration, prices))
     rated = rate_folder(folder, plan.recipe)
     write_ratings(folder, rated)
-    ends = ("rating", "ci_low", "ci_high", "rank_low", "rank_high")
-    rounds = tuple(
-        Round(
-            round=one.round,
-            battles=one.battles,
-            **({} if one.rating is None else {name: getattr(one.rating.entry, name) for name in ends}),
-        )
-        for one in result.rounds
-    )
-    against = None
-    if calibration is not None:
-        measured = rated.report.details["calibration"]
-        against = JudgeAgainstPeople(
-            asked=len(calibration.pairs),
-            **{**measured, "warnings": tuple(measured["warnings"])},
-            agreement=calibration.agreement,
-            flips=calibration.flips,
-        )
+    both = plan.options.swap == "both"
     manifest = PlacementManifest(
         **{**msgspec.structs.asdict(started), "finished_at": iso_time(now)},
-        rounds=rounds,
+        rounds=tuple(
+            Round.of(one.round, one.battles, None if one.rating is None else one.rating.entry) for one in result.rounds
+        ),
         stopped=result.stopped,
-        calibration=against,
+        calibration=None if calibration is None else against_people(rated, calibration.lines, both_orders=both),
         leave_one_out=_leave_one_out(plan, rated) if plan.options.leave_one_out else None,
         information=_information(plan, rated),
         **panel_results(
             result.judgments,
             rated,
             panel,
-            both_orders=plan.options.swap == "both",
+            both_orders=both,
             no_answer=dict(list(participants.answers.failed.items())[:20]),
         ),
     )
@@ -245,7 +231,7 @@ def _usage(
     judgments: dict[str, Any] = {"panel": result.judgments}
     stats: dict[str, JudgingStats] = {"panel": result.stats}
     if calibration is not None:
-        judgments["calibration"], stats["calibration"] = calibration.judgments, calibration.stats
+        judgments["calibration"], stats["calibration"] = calibration.lines, calibration.stats
     judged = JudgingResult(participants.judge.name, participants.judge.both_orders, judgments, {}, stats)
     totals = participants.answers.totals.all
     return {

@@ -394,8 +394,7 @@ def check_run(folder: Path, besides: Collection[str] = ()) -> Finding:
             f"manifest.json: the title {title[:LONGEST]!a} is too long, or has letters that nobody sees"
         )
     said = {name: value for name, value in manifest.items() if name not in kind.FOLLOWS and value is not None}
-    words = [f"{name}: {_short(value)}" for name, value in said.items()]
-    words += [*kind.OTHER_WORDS, *(name for name in kind.KEPT_FILES if name in files)]
+    words = [*(f"{name}: {_short(value)}" for name, value in said.items()), *kind.OTHER_WORDS]
     result.messages = ["of its maker, and not checked:", *(f"  {one}" for one in words)]
     result.values = {"verdicts": made_again.verdicts, "rules": made_again.rules, "not_checked": words}
     what = (

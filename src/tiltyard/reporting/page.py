@@ -10,14 +10,14 @@ from typing import Any
 from tiltyard.battles.missing_verdicts import read_missing
 from tiltyard.boards.bradley_terry import CENTRE
 from tiltyard.boards.text import rank_text
-from tiltyard.judging.run_folder import read_object
+from tiltyard.judging.run_folder import read_object, read_record
 from tiltyard.pages.html import package_text, page
 from tiltyard.reporting import front, scores, sections
 from tiltyard.reporting.run import Run
 from tiltyard.reporting.sections import disagreements
 from tiltyard.reporting.site_map import MAIN, Here, SiteMap
 from tiltyard.tournament import ratings
-from tiltyard.tournament.artifacts import JUDGE_PROMPTS
+from tiltyard.tournament.artifacts import JUDGE_PROMPTS, JudgePrompts
 from tiltyard.tournament.rounds import ROUNDS_FILE
 from tiltyard.validity.misfit import fit_sentences, fit_verdict
 
@@ -39,7 +39,7 @@ def run_values(run: Run) -> dict[str, Any]:
         "weak": front.weak_points(run, {name: one.sentence for name, one in by_dimension.items() if one}, wrong),
         "categories_of": {one.name: view for one in run.dimensions if (view := sections.categories(run, one))},
         "rounds": read_object(rounds) if run.manifest.get("until") and rounds.is_file() else None,
-        "judge_prompts": read_object(prompts)["dimensions"] if prompts.is_file() else None,
+        "judge_prompts": read_record(prompts, JudgePrompts).dimensions if prompts.is_file() else None,
         "disagreements": wrong,
         "centre": CENTRE,
         "ratings": ratings,

@@ -24,7 +24,7 @@ from tiltyard.boards.inputs import start_hashing
 from tiltyard.files import file_sha256, write_arrays, write_json, write_lines, write_text
 from tiltyard.judging.bias import Check
 from tiltyard.judging.canaries import MissedCanary
-from tiltyard.judging.judge import JudgingResult, PanelVerdicts
+from tiltyard.judging.judge import Combine, JudgingResult, PanelVerdicts
 from tiltyard.judging.panel import PanelStudy, panel_members
 from tiltyard.judging.plan import Case, scores_of
 from tiltyard.judging.questions import TEMPLATE_VERSION, prompt_template
@@ -462,7 +462,7 @@ class RunManifest(msgspec.Struct, frozen=True, kw_only=True):
     """The tournament file."""
     judge_model: str
     """The judge, or the panel by the names of its judges."""
-    combine: str | msgspec.UnsetType = msgspec.UNSET
+    combine: Combine | msgspec.UnsetType = msgspec.UNSET
     """How the votes of a panel become battles: `majority`, `weight` or `rows`."""
     repeats: int | msgspec.UnsetType = msgspec.UNSET
     """How often every question was asked, if more than once."""

@@ -328,6 +328,32 @@ class MatchList:
     """By dimension, the answers that are scored, each alone: those of every entrant to the prompts of the matches."""
 
 
+def every_pair(
+    entrants: Sequence[str], prompts: Sequence[Value], *, limit_pairs: int | None = None, baseline: str | None = None
+) -> LazySequence[tuple[Value, str, str]]:
+    """Who meets whom on which prompt: every pair of entrants, or all others and the baseline, pair by pair.
+
+    `limit_pairs` keeps so many of them: prompt by prompt, all pairs of each.
+    """
+    others = [(name, baseline) for name in entrants if baseline is not None and name != baseline]
+    pairs = list(combinations(entrants, 2)) if baseline is None else others
+    whole = len(pairs) * len(prompts)
+    kept = whole if limit_pairs is None else min(whole, limit_pairs)
+    each, longer = divmod(kept, max(1, len(pairs)))
+
+    def numbered(number: int) -> tuple[Value, str, str]:
+        # The first pairs have the last prompt too, where a limit ends in the middle of it.
+        start = longer * (each + 1)
+        if number < start:
+            pair, place = divmod(number, each + 1)
+        else:
+            pair, place = divmod(number - start, each)
+            pair += longer
+        return prompts[place], *pairs[pair]
+
+    return LazySequence(kept, numbered)
+
+
 def build_matches(
     prompts: Sequence[Prompt],
     answers: Answers,
@@ -341,11 +367,8 @@ def build_matches(
 ) -> MatchList:
     """Every pair on every prompt that all entrants answered, in the order of the config and of the bank.
 
-    A dimension whose rubric needs a gold answer skips prompts without one. `limit_pairs` keeps N of each dimension:
-    prompt by prompt, all pairs of each. With a `baseline` the pairs are every other entrant and it.
+    A dimension whose rubric needs a gold answer skips prompts without one. `limit_pairs` keeps N of each dimension.
     """
-    others = [(name, baseline) for name in entrants if baseline is not None and name != baseline]
-    pairs = list(combinations(entrants, 2)) if baseline is None else others
 
     def case(dimension: str, prompt: Prompt, *names: str) -> Case:
         """What is judged on a prompt: two answers, or one alone."""
@@ -359,21 +382,8 @@ def build_matches(
         return Case(matchup, prompt, text_a, text_b, pictures)
 
     def all_pairs(dimension: str, usable: Sequence[Prompt]) -> LazySequence[Case]:
-        whole = len(pairs) * len(usable)
-        kept = whole if limit_pairs is None else min(whole, limit_pairs)
-        each, longer = divmod(kept, len(pairs))
-
-        def numbered(number: int) -> Case:
-            # The first pairs have the last prompt too, where a limit ends in the middle of it.
-            start = longer * (each + 1)
-            if number < start:
-                pair, place = divmod(number, each + 1)
-            else:
-                pair, place = divmod(number - start, each)
-                pair += longer
-            return case(dimension, usable[place], *pairs[pair])
-
-        return LazySequence(kept, numbered)
+        pairs = every_pair(entrants, usable, limit_pairs=limit_pairs, baseline=baseline)
+        return LazySequence(len(pairs), lambda number: case(dimension, *pairs[number]))
 
     def all_answers(dimension: str, usable: Sequence[Prompt]) -> LazySequence[Case]:
         def numbered(number: int) -> Case:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,59 +14,79 @@ import msgspec
 from tiltyard.bank import Prompt
 from tiltyard.errors import RunFolderError
 from tiltyard.files import copy_file, write_json
+from tiltyard.judging.adaptive import RoundGoal, RoundSettings
 from tiltyard.judging.judge import (
-    JudgingResult,
+    Judge,
+    JudgingOptions,
     JudgingStats,
-    PanelVerdicts,
     Verdicts,
-    judged_answers,
-    panel_name,
-    settled,
+    judge,
 )
-from tiltyard.judging.panel import panel_members, study_panel
-from tiltyard.judging.plan import Case, CaseImages, JudgingPlan, Rubric, scores_of
+from tiltyard.judging.panel import PanelJudge, panel_members, study_panel
+from tiltyard.judging.plan import Case, CaseImages, JudgingPlan, LazySequence, Rubric, scores_of
 from tiltyard.judging.records import Judgment, Matchup, Verdict, prompt_columns
 from tiltyard.judging.run_folder import Remade, read_lines, read_object, read_record, require
 from tiltyard.judging.scoring import Scoring, make_scoring
+from tiltyard.llm.asking import AskingParts
+from tiltyard.llm.prices import PriceTable
 from tiltyard.llm.provider import parse_model_name
-from tiltyard.tournament.artifacts import JUDGE_PROMPTS, MatchLine, RunManifest, write_panel_battles
+from tiltyard.tournament.artifacts import (
+    JUDGE_PROMPTS,
+    JudgePrompts,
+    MatchLine,
+    RunManifest,
+    write_matches,
+    write_panel_battles,
+)
 from tiltyard.tournament.config import EloSettings, wrong_elo
-from tiltyard.tournament.plan import MatchList
-from tiltyard.tournament.rounds import ROUNDS_FILE, RoundsFile
+from tiltyard.tournament.plan import MatchList, every_pair
+from tiltyard.tournament.rounds import ROUNDS_FILE, RoundsFile, RoundsResult, judge_in_rounds, rounds_file
 from tiltyard.tournament.run import rate_all, run_results
 from tiltyard.tournament.scoring import ANSWERS_FOLDER, RESULTS_FILE, AnswerLine, DimensionScores, rate_scores
 from tiltyard.tournament.summary import answers_check, gate
 from tiltyard.types import FileStem
 
 Line = TypeVar("Line")
-
-KEPT_FILES = ("matches/matches.jsonl", JUDGE_PROMPTS, "usage.json", ROUNDS_FILE)
-"""Files that verdicts do not give."""
+Result = TypeVar("Result")
 
 FOLLOWS = (*EloSettings.__struct_fields__, "pairs", "answers", "results")
 """What of a run's manifest its verdicts give, or is a rule by which they were rated; all else is its maker's word."""
 
-OTHER_WORDS = ("verdicts on canaries",)
+OTHER_WORDS = ("verdicts on canaries", "matches/matches.jsonl", JUDGE_PROMPTS, "usage.json")
 
-
-CaseVerdicts = list[tuple[Verdict, ...]]
+CaseVerdicts = dict[Matchup, tuple[Verdict, ...]]
 """The verdicts of one judge, by case."""
 
 
 class KeptJudge:
     """A judge of a run that is over, of which its verdicts are left."""
 
-    def __init__(
-        self, name: str, recorded: Mapping[str, CaseVerdicts], manifest: RunManifest, scored: Collection[str]
-    ) -> None:
+    def __init__(self, name: str, recorded: CaseVerdicts, manifest: RunManifest) -> None:
         self.name = name
-        self._recorded = recorded
-        given = [one for dimension in recorded.keys() - scored for row in recorded[dimension] for one in row]
+        self.recorded = recorded
+        self.repeats = manifest.repeats or 1
+        given = [one for matchup, row in recorded.items() if matchup.entrant_b for one in row]
         stated = bool(manifest.results and manifest.results.both_orders)
         self.both_orders = any(one.position_swap for one in given) if given else stated
+
+    async def judge(self, plan: JudgingPlan, _: JudgingOptions) -> Verdicts:
+        return KeptVerdicts(self, plan)
+
+    async def aclose(self) -> None:
+        """Does nothing."""
+
+
+class KeptVerdicts:
+    """What is left of a judge's verdicts on a plan."""
+
+    def __init__(self, judge: KeptJudge, plan: JudgingPlan) -> None:
+        self._recorded = judge.recorded
+        self._plan = plan
         self.stats = {}
-        for dimension, rows in recorded.items():
-            questions = len(rows) * (manifest.repeats or 1) * (2 if self.both_orders and dimension not in scored else 1)
+        for dimension in plan.dimensions:
+            rows = [self._recorded.get(case.matchup, ()) for case in plan.cases.get(dimension, ())]
+            orders = 2 if judge.both_orders and dimension not in plan.scoring else 1
+            questions = len(rows) * judge.repeats * orders
             self.stats[dimension] = JudgingStats(
                 cases=len(rows),
                 questions=questions,
@@ -73,13 +95,11 @@ class KeptJudge:
             )
 
     def verdicts(self, dimension: str, place: int) -> tuple[Verdict, ...]:
-        return self._recorded[dimension][place]
-
-    async def judge(self, *_: Any) -> Verdicts:
-        return self
-
-    async def aclose(self) -> None:
-        """Does nothing."""
+        matchup = self._plan.cases[dimension][place].matchup
+        if matchup not in self._recorded:
+            who = f"{matchup.entrant_a} and {matchup.entrant_b} on {matchup.prompt_id}"
+            raise RunFolderError(f"{dimension}: the rounds ask about {who}, which has no verdict.")
+        return self._recorded[matchup]
 
 
 def remake(folder: Path, out: Path) -> Remade:
@@ -87,19 +107,18 @@ def remake(folder: Path, out: Path) -> Remade:
     manifest = read_record(require(folder / "manifest.json", folder), RunManifest)
     if manifest.results is None:
         raise RunFolderError(f"{folder} has not finished. Finish it with `tiltyard run`, then verify.")
-    for name in KEPT_FILES:
-        if (folder / name).is_file():
-            copy_file(folder / name, out / name)
-    cases: dict[str, list[Case]] = {name: [] for name in manifest.dimensions if manifest.task != "scores"}
+    usage = read_object(require(folder / "usage.json", folder))
+    write_json(out / "usage.json", usage)
+    prompts = read_record(require(folder / JUDGE_PROMPTS, folder), JudgePrompts)
+    write_json(out / JUDGE_PROMPTS, prompts)
+    cases: dict[str, Sequence[Case]] = {name: [] for name in manifest.dimensions if manifest.task != "scores"}
     cases |= read_cases(folder)
     names = [str(parse_model_name(one)) for one in panel_members(manifest.judge_model) or (manifest.judge_model,)]
-    combine = manifest.combine or None
-    recorded = {
-        name: _by_judge(
-            [one.raw for one in _lines(folder / "verdicts" / f"{name}.jsonl", Judgment)], own, names, combine
-        )
-        for name, own in cases.items()
-    }
+    recorded: dict[str, CaseVerdicts] = {name.casefold(): {} for name in names}
+    each = len(names) if manifest.combine == "rows" else 1
+    for name, own in cases.items():
+        lines = _lines(folder / "verdicts" / f"{name}.jsonl", Judgment)
+        _record(recorded, [one.raw for one in lines], own, each)
     scoring = _scoring(folder)
     answers = {name: _lines(folder / ANSWERS_FOLDER / f"{name}.jsonl", AnswerLine) for name in scoring}
     alone = {
@@ -114,23 +133,24 @@ def remake(folder: Path, out: Path) -> Remade:
         ]
         for name, lines in answers.items()
     }
-    recorded |= {
-        scores_of(name): _by_judge([one.raw for one in lines], alone[name], names, None)
-        for name, lines in answers.items()
-    }
-    scored = {scores_of(name): how for name, how in scoring.items()}
-    judges = [
-        KeptJudge(name, {dimension: rows[place] for dimension, rows in recorded.items()}, manifest, scored)
-        for place, name in enumerate(names)
-    ]
-    rubrics = {name: Rubric(name.removesuffix(scores_of("")), "", "") for name in recorded}
-    judging_plan = JudgingPlan(
-        rubrics, {**cases, **{scores_of(name): own for name, own in alone.items()}}, scoring=scored
-    )
-    judged = _judged(judging_plan, judges, combine)
+    for name, scored in answers.items():
+        _record(recorded, [one.raw for one in scored], alone[name], 1)
+    judges = [KeptJudge(name, recorded[name.casefold()], manifest) for name in names]
+    chosen: Judge = judges[0]
+    if manifest.combine:
+        chosen = PanelJudge(judges, folder=out, asking=AskingParts(prices=PriceTable({}, "")), combine=manifest.combine)
+    singles = {scores_of(name): own for name, own in alone.items()}
+    rubrics = {name: Rubric(name.removesuffix(scores_of("")), "", "") for name in (*cases, *singles)}
+    how_scored = {scores_of(name): how for name, how in scoring.items()}
+    judging_plan = JudgingPlan(rubrics, {**cases, **singles}, scoring=how_scored)
     rounds = None
     if (folder / ROUNDS_FILE).is_file():
-        rounds = msgspec.convert(read_object(folder / ROUNDS_FILE), RoundsFile)
+        rounds = read_record(folder / ROUNDS_FILE, RoundsFile)
+        went = _now(_rounds_again(rounds, manifest, judging_plan, chosen, out))
+        judging_plan, judged, cases = went.judging_plan, went.judged, dict(went.judging_plan.cases)
+        rounds = rounds_file(went.settings, went.dimensions)
+    else:
+        judged = _now(judge(judging_plan, chosen, single_order=True))
     elo = EloSettings(**{name: getattr(manifest, name) for name in EloSettings.__struct_fields__})
     for problem in wrong_elo(elo):
         raise RunFolderError(f"{folder}: {problem}")
@@ -147,8 +167,8 @@ def remake(folder: Path, out: Path) -> Remade:
         unanswered=manifest.dropped.unanswered or {},
         answers=alone,
     )
+    write_matches(out, matches)
     canaries = manifest.results.canaries or {}
-    usage = read_object(folder / "usage.json") if scoring else {}
     scores = rate_scores(out, judged, scoring, matches, usage, None)
     complete = answers_check(matches.cells_present, matches.cells_expected, manifest.entrants_without_answers or [])
     known_answers = msgspec.to_builtins(canaries)
@@ -159,19 +179,22 @@ def remake(folder: Path, out: Path) -> Remade:
         manifest,
         pairs={name: len(own) for name, own in cases.items()},
         answers={name: len(own) for name, own in alone.items()} or msgspec.UNSET,
+        until=rounds.until if rounds else msgspec.UNSET,
         results=results,
     )
     write_json(out / "manifest.json", msgspec.to_builtins(made))
-    calibrated = [f"ratings/calibrated/{name}.json" for name in manifest.results.calibration or ()]
-    not_made = sorted(name for name in calibrated if (folder / name).is_file())
+    not_made = sorted(f"ratings/calibrated/{name}.json" for name in manifest.results.calibration or ())
     if scoring and (canaries or b'"people' in (folder / RESULTS_FILE).read_bytes()):
         not_made.append(RESULTS_FILE)
     for name in not_made:
-        copy_file(folder / name, out / name)
-    rules = {**msgspec.to_builtins(elo), "baseline": baseline, "combine": combine, "repeats": manifest.repeats or None}
+        if (folder / name).is_file():
+            copy_file(folder / name, out / name)
+    rules = {**msgspec.to_builtins(elo), "baseline": baseline, "combine": manifest.combine or None}
+    looks = rounds and f"{rounds.until} (level {rounds.level}, at most {rounds.planned_looks})"
+    rules |= {"repeats": manifest.repeats or None, "rounds until": looks}
     rules |= {f"scores of {name}": f"{how.scale.name} {how.criteria or ''}" for name, how in scoring.items()}
     return Remade(
-        verdicts=sum(len(row) for own in recorded.values() for rows in own for row in rows),
+        verdicts=sum(len(row) for own in recorded.values() for row in own.values()),
         rules=", ".join(f"{name} {value}" for name, value in rules.items() if value is not None),
         not_made=not_made,
     )
@@ -192,44 +215,60 @@ def _scoring(folder: Path) -> dict[str, Scoring]:
     return result
 
 
-def _by_judge(
-    raw: Sequence[tuple[Verdict, ...]], cases: Sequence[Case], names: Sequence[str], combine: str | None
-) -> list[CaseVerdicts]:
-    """By judge and case, the verdicts; those of nobody who was asked are refused.
+def _record(
+    recorded: Mapping[str, CaseVerdicts], raw: Sequence[tuple[Verdict, ...]], cases: Sequence[Case], each: int
+) -> None:
+    """Sort verdicts by judge and case, of which each has so many lines; those of nobody who was asked are refused.
 
     The maker of a model may be spelt in capitals; the cache of verdicts does not tell them apart.
     """
-    known = [name.casefold() for name in names]
-    each = len(names) if combine == "rows" else 1
     if len(raw) != each * len(cases):
         raise RunFolderError(f"there are {len(raw):,} judgments, and there have to be {each * len(cases):,}.")
-    result: list[CaseVerdicts] = [[] for _ in names]
     for place, case in enumerate(cases):
         own = [verdict for line in raw[place * each : (place + 1) * each] for verdict in line]
-        strange = next((one.judge_model for one in own if one.judge_model.casefold() not in known), None)
+        strange = next((one.judge_model for one in own if one.judge_model.casefold() not in recorded), None)
         if strange is not None:
             raise RunFolderError(f"{case.matchup.prompt_id} has a verdict of {strange}, who is not the judge.")
-        for judge, name in enumerate(known):
-            result[judge].append(tuple(one for one in own if one.judge_model.casefold() == name))
-    return result
+        for name, mine in recorded.items():
+            if case.matchup in mine:
+                raise RunFolderError(f"{case.matchup.prompt_id} of {case.matchup.dimension} is there twice.")
+            mine[case.matchup] = tuple(one for one in own if one.judge_model.casefold() == name)
 
 
-def _judged(plan: JudgingPlan, judges: Sequence[KeptJudge], combine: Any) -> JudgingResult:
-    both = all(judge.both_orders for judge in judges)
-    panel = None if combine is None else PanelVerdicts(judges, judges, plan, combine)
-    verdicts, judge = panel or judges[0], judges[0]
-    return JudgingResult(
-        judge.name if panel is None else panel_name(panel.members),
-        both,
-        {
-            name: settled(plan, judge, name, both_orders=both)[0] if panel is None else panel.judgments(name)
-            for name in plan.pair_dimensions
-        },
-        {},
-        verdicts.stats,
-        panel,
-        {name: judged_answers(plan, verdicts, name, judge) for name in plan.scoring},
+async def _rounds_again(
+    stated: RoundsFile, manifest: RunManifest, kept: JudgingPlan, chosen: Judge, out: Path
+) -> RoundsResult:
+    """The rounds of a run, gone through again: they choose what was judged, and decide what they decided."""
+    settings = RoundSettings(
+        goal=RoundGoal.parse(stated.until),
+        opponents=stated.opponents,
+        prompts=stated.prompts_per_round,
+        maximum=stated.planned_looks,
+        level=stated.level,
+        seed=stated.seed,
     )
+    known = {case.matchup: case for cases in kept.cases.values() for case in cases}
+
+    def design(dimension: str) -> Sequence[Case]:
+        possible = set(stated.dimensions[dimension].prompts)
+        prompts = [one for one in manifest.selected_prompts if one in possible]
+        pairs = every_pair(manifest.entrants, prompts, limit_pairs=manifest.limit_pairs)
+
+        def case(number: int) -> Case:
+            prompt, a, b = pairs[number]
+            matchup = Matchup(prompt_id=prompt, dimension=dimension, entrant_a=a, entrant_b=b)
+            return known.get(matchup) or Case(matchup, Prompt(prompt_id=prompt, text=""), "", "")
+
+        return LazySequence(len(pairs), case)
+
+    plan = JudgingPlan(kept.rubrics, {name: design(name) for name in manifest.dimensions})
+    return await judge_in_rounds(settings, plan, manifest.entrants, chosen, out, skip_judging=manifest.skip_judging)
+
+
+def _now(work: Coroutine[Any, Any, Result]) -> Result:
+    """What the work comes to, in a thread of its own: in this one a loop may be running."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
 
 
 def read_cases(run: Path) -> dict[str, list[Case]]:

@@ -53,6 +53,8 @@ def some_cases(cases: Sequence[Case], places: Ints) -> Sequence[Case]:
 class DimensionRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The rounds of one dimension."""
 
+    prompts: list[str]
+    """What could be asked about: with the manifest's entrants it gives every pair that could have been judged."""
     rounds: list[RoundRecord]
     looks: int
     """Rounds so far."""
@@ -101,6 +103,7 @@ class DimensionRounds(msgspec.Struct):
     rounds: AdaptiveRounds
     entrants: tuple[str, ...]
     cases: Sequence[Case]
+    prompts: Sequence[str] = ()
     stats: JudgingStats = msgspec.field(default_factory=lambda: JudgingStats(0, 0))
 
     def names(self, codes: Sequence[int]) -> list[str]:
@@ -115,6 +118,7 @@ class DimensionRounds(msgspec.Struct):
         per_case = rounds.settings.calls_per_case
         pairs = self._by_strength(range(len(self.entrants)))
         return DimensionRecord(
+            prompts=list(self.prompts),
             rounds=rounds.records,
             looks=len(rounds.records),
             stopped=rounds.stopped,
@@ -168,14 +172,15 @@ def _goal_of_dimension(goal: RoundGoal, dimensions: int) -> RoundGoal:
     return RoundGoal("budget", goal.limit // max(1, dimensions))
 
 
-def make_states(plan: RunPlan, settings: RoundSettings, *, calls_per_case: int) -> dict[str, DimensionRounds]:
+def make_states(
+    cases_of: Mapping[str, Sequence[Case]], entrants: Sequence[str], settings: RoundSettings, *, calls_per_case: int
+) -> dict[str, DimensionRounds]:
     """The rounds of every dimension, before the first."""
-    goal = _goal_of_dimension(settings.goal, len(plan.matches.by_dimension))
+    goal = _goal_of_dimension(settings.goal, len(cases_of))
     settings = replace(settings, calls_per_case=calls_per_case, goal=goal)
-    entrants = plan.setup.entrant_ids
     code = {name: place for place, name in enumerate(entrants)}
     states = {}
-    for dimension, cases in plan.matches.by_dimension.items():
+    for dimension, cases in cases_of.items():
         prompts: dict[str, int] = {}
         columns = np.empty((3, len(cases)), dtype=np.int64)
         for number, case in enumerate(cases):
@@ -188,7 +193,7 @@ def make_states(plan: RunPlan, settings: RoundSettings, *, calls_per_case: int) 
                 "entrants or prompts, or judge everything with --until all."
             )
         design = Design.of(*columns, n_entrants=len(entrants), n_prompts=len(prompts), seed=settings.seed)
-        states[dimension] = DimensionRounds(AdaptiveRounds(design, settings), entrants, cases)
+        states[dimension] = DimensionRounds(AdaptiveRounds(design, settings), tuple(entrants), cases, list(prompts))
     return states
 
 
@@ -226,21 +231,25 @@ def outcomes_of(judgments: Sequence[Judgment], cases: int) -> tuple[Ints, Floats
 
 
 async def judge_in_rounds(
-    plan: RunPlan,
+    settings: RoundSettings,
     judging_plan: JudgingPlan,
+    entrants: Sequence[str],
     chosen: Judge,
     folder: Path,
     *,
+    skip_judging: bool = False,
+    prewarm: bool = False,
+    retry_failed: bool = False,
     watch: Watch | None = None,
     on_verdict: OnVerdict | None = None,
     on_round: OnRound | None = None,
 ) -> RoundsResult:
     """Judge round by round until every dimension has stopped. All dimensions of a round are asked in one go.
 
-    `plan.rounds` says how rounds go, `judging_plan` what could be judged; canaries are judged in the first round.
+    `judging_plan` is what could be judged; canaries are judged in the first round.
     """
-    assert plan.rounds is not None
-    states = make_states(plan, plan.rounds, calls_per_case=await calls_of_a_case(judging_plan, chosen))
+    pairs = {name: judging_plan.cases[name] for name in judging_plan.pair_dimensions}
+    states = make_states(pairs, entrants, settings, calls_per_case=await calls_of_a_case(judging_plan, chosen))
     member_stats: dict[str, dict[str, JudgingStats]] = {}
     first = True
     while True:
@@ -255,9 +264,9 @@ async def judge_in_rounds(
         judged = await judge(
             part,
             chosen,
-            skip_judging=plan.options.skip_judging,
-            prewarm=plan.prewarm and first,
-            retry_failed=plan.options.retry_failed,
+            skip_judging=skip_judging,
+            prewarm=prewarm and first,
+            retry_failed=retry_failed,
             single_order=True,
             watch=watch,
             on_verdict=on_verdict,
@@ -269,18 +278,18 @@ async def judge_in_rounds(
             states[name].stats = add_stats(states[name].stats, stats)
         for name, cases in numbers.items():
             states[name].rounds.take(cases, *outcomes_of(judged.judgments[name], len(cases)))
-            if plan.options.skip_judging and judged.stats[name].missing:
+            if skip_judging and judged.stats[name].missing:
                 states[name].rounds.stopped = "verdicts are missing, and this command asks nothing"
             if on_round is not None:
                 on_round(name, states[name])
-        write_json(folder / ROUNDS_FILE, msgspec.to_builtins(rounds_file(plan.rounds, states), enc_hook=float))
+        write_json(folder / ROUNDS_FILE, msgspec.to_builtins(rounds_file(settings, states), enc_hook=float))
         first = False
     cases_of = {name: some_cases(state.cases, np.flatnonzero(state.rounds.judged)) for name, state in states.items()}
     whole = JudgingPlan(judging_plan.rubrics, cases_of, judging_plan.canaries)
     kept = await judge(whole, chosen, skip_judging=True, single_order=True)
     panel = None if kept.panel is None else kept.panel.with_stats(member_stats)
     judged = msgspec.structs.replace(kept, stats={name: state.stats for name, state in states.items()}, panel=panel)
-    return RoundsResult(plan.rounds, states, whole, judged)
+    return RoundsResult(settings, states, whole, judged)
 
 
 def board_after_rounds(board: Leaderboard, rounds: RoundsFile, dimension: str, entrants: Sequence[str]) -> Leaderboard:
@@ -438,7 +447,8 @@ class Forecast(msgspec.Struct, frozen=True):
 async def make_forecast(plan: RunPlan, judging_plan: JudgingPlan, silent: Judge) -> Forecast:
     """What the rounds will probably take, from verdicts that are there already or from a usual world."""
     assert plan.rounds is not None
-    states = make_states(plan, plan.rounds, calls_per_case=await calls_of_a_case(judging_plan, silent))
+    per_case = await calls_of_a_case(judging_plan, silent)
+    states = make_states(plan.matches.by_dimension, plan.setup.entrant_ids, plan.rounds, calls_per_case=per_case)
     full = sum(len(state.rounds.design) * state.rounds.settings.calls_per_case for state in states.values())
     if plan.rounds.goal.kind == "budget":
         calls = min(full, int(plan.rounds.goal.limit or full))

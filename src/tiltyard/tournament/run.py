@@ -286,7 +286,17 @@ async def run_tournament(
             )
         else:
             rounds = await judge_in_rounds(
-                plan, judging_plan, chosen, folder, watch=watch, on_verdict=on_verdict, on_round=on_round
+                plan.rounds,
+                judging_plan,
+                plan.setup.entrant_ids,
+                chosen,
+                folder,
+                skip_judging=plan.options.skip_judging,
+                prewarm=plan.prewarm,
+                retry_failed=plan.options.retry_failed,
+                watch=watch,
+                on_verdict=on_verdict,
+                on_round=on_round,
             )
             judging_plan, judged = rounds.judging_plan, rounds.judged
             plan = replace(plan, matches=replace(plan.matches, by_dimension=judging_plan.cases))

@@ -11,15 +11,15 @@ from tiltyard.battles.eval_logs import check_tie_band
 from tiltyard.battles.opened import Opened
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards import BoardsByValue, EloReport, Leaderboard, PermutationElo
-from tiltyard.boards.charts import SUFFIXES, check_path
+from tiltyard.boards.charts import SUFFIXES as SUFFIXES
+from tiltyard.boards.charts import check_path as check_path
 from tiltyard.boards.inputs import Estimator, is_remote
-from tiltyard.boards.rating import make_estimator, rate_by, rate_with
+from tiltyard.boards.rating import make_estimator, rate_with
+from tiltyard.boards.rating import rate_by as boards_by_value
 from tiltyard.decisions import ABOUT_BATTLES, ScoreBoard, ScoreBoards, score_boards
 from tiltyard.errors import Message, OptionError, OptionValue, RatingError
 from tiltyard.options import BoardOptions, RateOptions, ScoreBoardOptions, VerbOptions, options_of, takes
 from tiltyard.scores import ReadScoresOptions, as_battles, holds_scores, read_scores
-
-__all__ = ["SUFFIXES", "check_path", "rate"]
 
 LONG_SECONDS = 5.0
 """What takes longer is announced."""
@@ -69,9 +69,25 @@ def rate(battles: Any, options: BoardOptions) -> Leaderboard | Any:
         announce = partial(_say_cost, estimator, options=options)
         return _compared(rate_with(estimator, data, given, people=options.people, before=announce), options.compare)
     left_out: list[RatingError] = []
-    boards = rate_by(data, options.by, estimator, given, pool=options.pool, leave_out=left_out.append)
+    boards = boards_by_value(data, options.by, estimator, given, pool=options.pool, leave_out=left_out.append)
     compared = {value: _compared(board, options.compare) for value, board in boards.items()}
     return BoardsByValue(options.by, compared, tuple(Message(*error.args) for error in left_out))
+
+
+@takes(BoardOptions)
+def rate_by(battles: Any, column: str, options: BoardOptions) -> BoardsByValue:
+    """One leaderboard for each value of a column: `rate` with `by`, for battles.
+
+    A value whose battles cannot be rated has no board, and `remarks` say why; it is an error only if none has one.
+
+    Parameters:
+        battles: A path, a folder, a glob, a frame, an iterable of dicts, or a `BattleTable`; see `read_battles`.
+        column: The column whose values get a board each.
+    """
+    options.refuse(["by", "as_battles"], " does not belong to rate_by, which has the column: use rate.")
+    board = rate(battles, **{**options.given(), "by": column})
+    assert isinstance(board, BoardsByValue)
+    return board
 
 
 def _are_scores(data: Opened, options: BoardOptions) -> bool:

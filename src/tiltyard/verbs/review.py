@@ -1,0 +1,121 @@
+"""The verbs of a team's review: serve it, say how far it is, close it; and what else a review can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from tiltyard.arena.store import Store
+from tiltyard.files import write_text
+from tiltyard.reporting.review import review_page
+from tiltyard.review.desk import Review, close_review, open_review, served_at
+from tiltyard.review.desk import change_people as change_people
+from tiltyard.review.desk import erase_names as erase_names
+from tiltyard.review.desk import start_review as start_review
+from tiltyard.review.results import (
+    ReviewResult,
+    agreement_sentence,
+    conclusion,
+    look,
+    percent,
+    remarks,
+    status_values,
+)
+from tiltyard.review.results import export as export
+from tiltyard.review.results import preference_rows as preference_rows
+from tiltyard.review.sources import read_source as read_source
+from tiltyard.verbs.rendered import Rendered
+from tiltyard.web import serving
+from tiltyard.web.checkup import is_private
+from tiltyard.web.serving import bound_sockets
+from tiltyard.web.settings import SiteSettings, secrets_of
+
+
+def serve(
+    folder: Path,
+    host: str,
+    port: int,
+    workers: int,
+    *,
+    say: Callable[[str], None],
+    note: Callable[[str], None],
+    **about: Any,
+) -> None:
+    """Open the review's site until somebody stops it; say everybody's link first."""
+    review = open_review(folder)
+    settings = SiteSettings(db=review.url, secret=secrets_of()[0], rate_limit=False, review=folder, **about)
+    sockets = bound_sockets(host, port)
+    shown = "127.0.0.1" if host in ("0.0.0.0", "::") else f"[{host}]" if ":" in host else host  # noqa: S104 - only said
+    say(links_text(served_at(review, settings.public_url or f"http://{shown}:{port}")))
+    if not settings.secret:
+        with closing(Store.open(review.url)) as store:
+            note(store.outside.about_secret())
+    note("serving the review (Ctrl-C stops; everything that was said is kept)")
+    if not is_private(host):
+        note("for the open internet, put a proxy in front: this server has no TLS and waits for slow clients")
+    serving.serve(settings, workers=workers, sockets=sockets)
+
+
+def links_text(review: Review) -> str:
+    """Everybody's private link."""
+    active = [person for person in review.links.people if person.active]
+    width = max(len(person.name) for person in active)
+    return "\n".join(f"{person.name:<{width}}  {review.link(person)}" for person in active)
+
+
+def read_review(folder: Path) -> ReviewResult:
+    """What a review has come to."""
+    return ReviewResult.of(open_review(folder))
+
+
+def status(folder: Path) -> Rendered:
+    """How far everybody is, how the team agrees, and everybody's link."""
+    result = read_review(folder)
+    return Rendered(status_values(result), f"{status_text(result)}\n\n{links_text(result.review)}")
+
+
+def close(folder: Path) -> tuple[ReviewResult, bool]:
+    """End the review and write its labels and report; and whether it was open until now."""
+    review = open_review(folder)
+    was_open = close_review(review)
+    result = ReviewResult.of(review)
+    export(result)
+    write_report(result)
+    return result, was_open
+
+
+def write_report(result: ReviewResult) -> Path:
+    """Write the review's page into its folder, and say where it is."""
+    path = result.review.folder / "report.html"
+    write_text(path, review_page(result))
+    return path
+
+
+def status_text(result: Any) -> str:
+    """The status as people read it, without the links."""
+    width = max(len(result.review.name(one.key)) for one in result.people)
+    lines = []
+    for one in result.people:
+        name = f"{result.review.name(one.key):<{width}}"
+        of = one.done + one.cannot + one.left
+        parts = [f"{one.done + one.cannot} of {of}"]
+        parts += [f"{one.cannot} cannot judge"] if one.cannot else []
+        parts += [f"{one.seconds:.0f} s an item"] if one.seconds is not None else []
+        parts += (
+            [f"same as the others in {percent(one.rest.own)}"] if one.rest is not None and one.rest.own.known else []
+        )
+        parts += ["adjudicator"] if one.is_adjudicator else []
+        lines.append(f"{name}  {', '.join(parts)}")
+    labels = ", ".join(f"{result.how[how]} {how}" for how in ("agreed", "majority", "adjudicated", "open"))
+    lines += ["", f"{len(result.log.items)} items: {labels}", agreement_sentence(result), *remarks(result)]
+    if result.log.rules.closed:
+        why, rule = result.log.rules.why_closed, result.review.record.until
+        lines.append(f"the review closed by itself (until {rule}): {why}" if why else "the review is closed")
+        for name in dict.fromkeys(item.dimension for item in result.review.record.items):
+            if said := conclusion(result, name):
+                lines += ["", f"{f'{name}: ' if name else ''}{said}"]
+    elif (at := look(result)) is not None:
+        lines.append(f"until {result.review.record.until}: {at.sentence}")
+    return "\n".join(lines)
