@@ -35,7 +35,7 @@ from tiltyard.arena.store.witnessing import (
 )
 from tiltyard.arena.units import HOUR
 from tiltyard.arena.votes import vote_table
-from tiltyard.arena.witness import RatedModel, Witness, check_witness, differing, read_witness
+from tiltyard.arena.witness import KeptProof, RatedModel, Witness, check_witness, differing, read_witness
 from tiltyard.errors import ArenaError, OptionError
 from tiltyard.files import json_line
 from tiltyard.pages.figures import day
@@ -114,7 +114,7 @@ def test_anybody_gets_the_head_and_the_board_from_the_file_alone(arena_url: str,
     assert list(new.file.stated.board) == shown, "a head states the numbers that pages show, in their order"
     assert shown == [msgspec.structs.astuple(row) for row in found.board]
     assert new.file.stated.ordered_by == ("legacy_elo" if phase == 2 else "conservative")
-    assert check_witness(lines, "the file", [new.file]).values["boards_compared"] == 1
+    assert check_witness(lines, "the file", KeptProof(heads=[new.file])).values["boards_compared"] == 1
 
 
 def test_in_phase_1_a_head_states_nothing_of_the_new_ratings(sqlite_url: str) -> None:
@@ -152,15 +152,17 @@ def test_votes_that_weigh_less_do_so_in_the_file_and_their_weights_are_called_th
     assert b"b" * 64 not in b"".join(lines)
     unweighed = rate_votes(vote_table(found.votes, found.state.catalog), found.state.policy.rating).conservative
     assert sorted(row.rating for row in found.board) != sorted(unweighed), "some votes weigh less than 1"
-    told = check_witness(lines, "the file", [new.file])
+    told = check_witness(lines, "the file", KeptProof(heads=[new.file]))
     assert told.problems == []
     assert "The weights are the operator’s word" in " ".join(told.messages)
     other = {**json.loads(lines[-1])["weights"]}
     other[next(iter(other))] /= 2
-    (problem, *_) = check_witness([*lines[:-1], json_line({"weights": other})], "the file", [new.file]).problems
+    (problem, *_) = check_witness(
+        [*lines[:-1], json_line({"weights": other})], "the file", KeptProof(heads=[new.file])
+    ).problems
     assert problem == f"the weights are not those of the head {new.head}"
-    assert check_witness(lines[:-1], "the file", [new.file]).problems[0] == problem
-    told = check_witness(later, "the file", [new.file])
+    assert check_witness(lines[:-1], "the file", KeptProof(heads=[new.file])).problems[0] == problem
+    told = check_witness(later, "the file", KeptProof(heads=[new.file]))
     assert (told.problems, told.values["boards_compared"]) == ([], 0)
     assert "1 stated board not compared: the weights of then are not in it" in told.messages
 
@@ -288,7 +290,7 @@ def test_at_each_moment_the_rows_so_far_begin_all_later_ones(arena_url: str, see
                 before = rows
                 kept.append(Head.parse(json.loads(header)["head"]))
                 assert public_head(arena.store, arena.now()) == kept[-1], "also from the latest published head on"
-                assert check_witness(lines_of(arena), "the file", kept).problems == []
+                assert check_witness(lines_of(arena), "the file", KeptProof(heads=kept)).problems == []
         assert verify(arena_url, kept, now=clock.now).problems == ()
         assert len(head_history(arena.store)) > 3
     assert len(before) > 20
@@ -363,13 +365,13 @@ def test_a_kept_head_says_what_came_after_it(sqlite_url: str) -> None:
         arena.append([*catalog(), e.PhaseChanged(phase=4)])
         played = play(arena, 6)
         kept = public_head(arena.store, arena.now())
-        assert "After it: nothing." in " ".join(check_witness(lines_of(arena), "it", [kept]).messages)
+        assert "After it: nothing." in " ".join(check_witness(lines_of(arena), "it", KeptProof(heads=[kept])).messages)
         clock.turn(86_400)
         play(arena, 3, seed=1)
         arena.append([e.Excluded(matchup_ids=tuple(name for name, _, _ in played[:4]), reason="x")])
         arena.append([e.Restored(matchup_ids=(played[0][0],), reason="x"), e.ModelDisabled(model="m0")])
         erase(arena.store, [("prompt", "p0"), ("model", "m1"), ("answer", "r0-0")], arena.now())
-        found = check_witness(lines_of(arena), "it", [kept])
+        found = check_witness(lines_of(arena), "it", KeptProof(heads=[kept]))
     assert found.problems == []
     assert (
         f"contains the head you kept (row {kept.rows}, 2023-11-14 22:00 UTC). After it: 3 votes, 4 votes excluded, 1 "
@@ -382,19 +384,19 @@ def test_a_key_must_have_signed_the_newest_signed_head(sqlite_url: str) -> None:
     clock, (old_pem, old), (new_pem, new) = Clock(), new_key(), new_key()
     with open_arena(sqlite_url, clock) as arena:
         arena.append([*catalog(), e.PhaseChanged(phase=4)])
-        assert "no head is signed" in check_witness(lines_of(arena), "it", keys=[new]).problems[0]
+        assert "no head is signed" in check_witness(lines_of(arena), "it", KeptProof(keys=[new])).problems[0]
         for pem in (old_pem, new_pem):
             play(arena, 3)
             record_head(arena.store, state_head(arena.store, clock.now, pem=pem), clock.now)
         lines, shown = lines_of(arena), [one.file for one in head_history(arena.store) if one.file is not None]
         play(arena, 2, seed=1)
         later = lines_of(arena)
-    assert check_witness(lines, "it", keys=[new]).problems == []
-    (told,) = [line for line in check_witness(later, "it", keys=[new]).messages if "signed by" in line]
+    assert check_witness(lines, "it", KeptProof(keys=[new])).problems == []
+    (told,) = [line for line in check_witness(later, "it", KeptProof(keys=[new])).messages if "signed by" in line]
     assert told.startswith(f"contains the head signed by {new} at 2023-11-14T22:13:20Z (row ")
     assert told.endswith("After it: 2 votes. Nobody but its operator vouches for those.")
     for beside in ([], shown, shown[1:]):
-        (problem,) = check_witness(lines, "it", [], beside, [old]).problems
+        (problem,) = check_witness(lines, "it", KeptProof(keys=[old]), beside).problems
         assert problem.startswith("the newest signed head (")
         assert problem.endswith(f"is by {new}, not by the key that was given")
 
@@ -407,7 +409,7 @@ def test_whoever_trusts_a_key_trusts_the_key_that_it_names_as_the_next(sqlite_ur
             play(arena, 3)
             record_head(arena.store, state_head(arena.store, clock.now, pem=pem, next_key=named), clock.now)
         lines, shown = lines_of(arena), [one.file for one in head_history(arena.store) if one.file is not None]
-    found = check_witness(lines, "it", [], shown, [first])
+    found = check_witness(lines, "it", KeptProof(keys=[first]), shown)
     assert found.problems == []
     assert any("signed by" in line and line.startswith("contains") and "as its next" in line for line in found.messages)
     assert verify(sqlite_url, keys=[first]).clean
@@ -416,8 +418,11 @@ def test_whoever_trusts_a_key_trusts_the_key_that_it_names_as_the_next(sqlite_ur
     by_a_stranger = [
         signed(msgspec.structs.replace(file.stated, next_key=third), new_key()[0]) for file in shown if file != last
     ]
-    for beside in ([last], [*by_a_stranger, last]):
-        assert "not by the key that was given" in check_witness(lines, "it", [], beside, [first]).problems[0]
+    unsigned = [msgspec.structs.replace(file, signature="") for file in shown if file != last]
+    for beside in ([last], [*by_a_stranger, last], [*unsigned, last]):
+        assert (
+            "not by the key that was given" in check_witness(lines, "it", KeptProof(keys=[first]), beside).problems[0]
+        )
 
 
 def test_a_head_states_a_possible_time_in_one_spelling_and_a_key_ends_with_the_one_it_names(sqlite_url: str) -> None:
@@ -434,14 +439,14 @@ def test_a_head_states_a_possible_time_in_one_spelling_and_a_key_ends_with_the_o
     assert naming is not None
     assert by_new is not None
     assert by_old is not None
-    honest = check_witness(lines, "it", [], [naming, by_new], [old])
+    honest = check_witness(lines, "it", KeptProof(keys=[old]), [naming, by_new])
     assert honest.problems == []
     assert not any("in other hands" in line for line in honest.messages)
-    leaked = check_witness(lines, "it", [], [naming, by_old], [old])
+    leaked = check_witness(lines, "it", KeptProof(keys=[old]), [naming, by_old])
     (told,) = [line for line in leaked.messages if "in other hands" in line]
     assert told.startswith(f"{old} signed the head {by_old.stated.head} after it had named {new} as the next key")
     early = signed(msgspec.structs.replace(by_new.stated, at="2020-01-01T00:00:00Z"), pem)
-    (problem,) = check_witness(lines, "it", [], [early]).problems
+    (problem,) = check_witness(lines, "it", KeptProof(), [early]).problems
     assert "states the time 2020-01-01T00:00:00Z, before its rows (2023-11-14 22:00 UTC)" in problem
     for statement in (
         by_new.statement.replace('"at":"', '"at":"every page was compared, '),
@@ -450,7 +455,7 @@ def test_a_head_states_a_possible_time_in_one_spelling_and_a_key_ends_with_the_o
     ):
         assert statement != by_new.statement
         with pytest.raises(ArenaError, match="a head file states something else than a head"):
-            check_witness(lines, "it", [], [HeadFile(statement=statement)])
+            check_witness(lines, "it", KeptProof(), [HeadFile(statement=statement)])
 
 
 def test_the_commands_from_a_key_to_a_verified_file(sqlite_url: str, tmp_path: Path, tiltyard: Run) -> None:

@@ -23,7 +23,7 @@ from tiltyard.arena import events as e
 from tiltyard.arena.chain import FIRST_HASH, link_line
 from tiltyard.arena.heads import Head, Statement, new_key, signed
 from tiltyard.arena.store.witnessing import public_head, witness_lines
-from tiltyard.arena.witness import Finding, check_witness
+from tiltyard.arena.witness import Finding, KeptProof, check_witness
 from tiltyard.errors import ArenaError
 
 __all__ = ["tiltyard"]
@@ -59,7 +59,7 @@ def honest(tmp_path_factory: pytest.TempPathFactory) -> tuple[Lines, Head]:
 
 
 def check(lines: Lines, kept: Head | None = None) -> Finding:
-    return check_witness([line + b"\n" for line in lines], "the file", [] if kept is None else [kept])
+    return check_witness([line + b"\n" for line in lines], "the file", KeptProof(heads=[] if kept is None else [kept]))
 
 
 def wrong(lines: Lines, kept: Head | None = None) -> list[str]:
@@ -175,6 +175,23 @@ FORGERIES: dict[str, Callable[[Lines], Lines]] = {
     "a line cut off": lambda lines: [*lines[:5], lines[5][:-3], *lines[6:]],
     "no object": lambda lines: [*lines[:5], b"[]", *lines[5:]],
     "depths": lambda lines: [*lines[:5], b"[" * 9000 + b"]" * 9000, *lines[5:]],
+    "receipts that are keys": lambda lines: with_row(
+        lines,
+        row_of(lines, "excluded"),
+        receipts=dict.fromkeys(json.loads(lines[row_of(lines, "excluded")])["receipts"]),
+    ),
+    "tags that are letters": lambda lines: with_row(lines, row_of(lines, "prompt"), tags="abc"),
+    "a tag of tags": lambda lines: with_row(lines, row_of(lines, "prompt"), tags=[["a"]]),
+    "a subject that is a number": lambda lines: with_row(lines, row_of(lines, "prompt"), subject=0),
+    "no language": lambda lines: with_row(lines, row_of(lines, "prompt"), language=None),
+    "a phase in parts": lambda lines: with_row(lines, row_of(lines, "phase"), phase=4.0),
+    "a header of more": lambda lines: [lines[0].replace(b'"title":', b'"more":1,"title":'), *lines[1:]],
+    "a header in another order": lambda lines: [
+        lines[0][:-1].replace(b'"witness":2,', b"") + b',"witness":2}',
+        *lines[1:],
+    ],
+    "a version in parts": lambda lines: [lines[0].replace(b'"witness":2', b'"witness":2.0'), *lines[1:]],
+    "a title that is none": lambda lines: [lines[0].replace(b'"title":"Test"', b'"title":["Test"]'), *lines[1:]],
     "another version": lambda lines: [lines[0].replace(b'"witness":2', b'"witness":1'), *lines[1:]],
     "a header with a key twice": lambda lines: [lines[0].replace(b'"title":', b'"title":"","title":'), *lines[1:]],
 }
@@ -201,6 +218,9 @@ def test_what_only_the_command_can_see(honest: tuple[Lines, Head], accepts: Call
     policy = json.loads(lines[place])["policy"]
     assert wrong(made_to_fit(with_row(lines, place, policy={**policy, "unknown": 1})))
     assert wrong(made_to_fit(with_row(lines, place, policy={**policy, "undo_seconds": -1})))
+    vote = row_of(lines, "vote")
+    assert wrong(made_to_fit(with_row(lines, vote, unrendered="A", choice="A")))
+    assert not wrong(made_to_fit(with_row(lines, vote, unrendered="A", choice="B")))
     assert accepts(lines) == f"{json.loads(lines[0])['head']} 57 votes count\n"
     assert wrong([lines[0], *lines[1:-5]])
     assert not accepts([lines[0], *lines[1:-5]])
@@ -305,17 +325,37 @@ def test_a_witness_that_contradicts_itself_ends_in_3(honest: tuple[Lines, Head],
     assert tiltyard("verify", str(file), "--head", str(kept)).returncode == 3
 
 
+def test_a_receipt_says_all_that_its_voter_can_compare(
+    honest: tuple[Lines, Head], tmp_path: Path, tiltyard: Run
+) -> None:
+    """Which answer could not be shown, and a weight to its last digit."""
+    place, file = row_of(honest[0], "vote"), tmp_path / "witness.jsonl"
+    name = json.loads(honest[0][place])["receipt"]
+    lines = weights(with_row(honest[0], place, unrendered="B", choice="A"), lambda found: {**found, name: 0.9999})
+    file.write_bytes(b"\n".join(made_to_fit(lines)) + b"\n")
+    told = tiltyard("verify", str(file), "--receipt", f"{name}=A")
+    assert told.returncode == 0, told.stdout
+    assert f"your vote {name}: A (B could not be shown), where A was" in told.stdout
+    assert "weight 0.9999\n" in told.stdout
+    for odd in (f"{name}=a", f"{name}=", "", "=A"):
+        told = tiltyard("verify", str(file), "--receipt", odd)
+        assert (told.returncode, "--receipt" in told.stderr, told.stdout) == (1, True, "")
+
+
+@pytest.mark.parametrize("with_board", [True, False])
 @pytest.mark.parametrize("more", [0, 1_800])
-def test_a_signed_head_counts_the_votes_of_its_rows(honest: tuple[Lines, Head], more: int) -> None:
+def test_a_signed_head_counts_the_votes_of_its_rows(honest: tuple[Lines, Head], more: int, with_board: bool) -> None:
     lines, _ = honest
     found = check(lines).values
     statement = Statement(
         head=found["head"],
         at="2026-01-01T00:00:00Z",
-        board=tuple((row["model"], row["rating"], row["deviation"]) for row in found["board"]),
+        board=tuple((row["model"], row["rating"], row["deviation"]) for row in found["board"] if with_board),
         votes=found["votes"] + more,
         weights=hashlib.sha256(lines[-1]).hexdigest(),
     )
-    problems = check_witness([line + b"\n" for line in lines], "w", [signed(statement, new_key()[0])]).problems
+    problems = check_witness(
+        [line + b"\n" for line in lines], "w", KeptProof(heads=[signed(statement, new_key()[0])])
+    ).problems
     assert len(problems) == bool(more), problems
     assert all("counted votes, and its rows have" in problem for problem in problems)

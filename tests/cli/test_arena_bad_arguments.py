@@ -38,7 +38,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("arena", "invite", "--n", "1", "--label", "a\nb"), "is not one line"),
         (("arena", "invite", "--n", "2", "--out", "DIR/none/links"), "none/links"),
         (("arena", "invite", "--revoke", "\udcff"), "not text in UTF-8"),
-        (("arena", "tidy", "--voter-days", HUGE), "is not in the range"),
         (("arena", "prompts", "rotate", "--keep", HUGE), "is not in the range"),
         (("arena", "serve", "--workers", HUGE), "is not in the range"),
         (("arena", "head", "--out", "DIR/none/head.json"), "none/head.json"),

@@ -250,6 +250,18 @@ def test_an_answer_that_does_not_end_is_cut_off(
         assert "has a line of more than 100 bytes" in str(done.exception)
 
 
+def test_files_that_are_not_there_take_no_longer_than_all(
+    small: PublishedFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = json.loads((small.folder / "published.json").read_bytes())
+    said["files"] = {f"{number}.json": {"sha256": "0" * 64, "bytes": 0} for number in range(500)}
+    monkeypatch.setattr("tiltyard.publishing.fetching.ALL_SECONDS", 0.3)
+    with served({"published.json": json.dumps(said).encode()}) as (address, asked):
+        done = verify(address)
+    assert "stopped after" in str(done.exception)
+    assert len(asked) < 500
+
+
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A certificate for 127.0.0.1 that it signs itself, and its key."""

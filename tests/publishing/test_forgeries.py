@@ -22,7 +22,7 @@ from tiltyard.arena import events as e
 from tiltyard.arena.events import Choice
 from tiltyard.arena.store import Store
 from tiltyard.cli.main import make_app
-from tiltyard.errors import OptionError
+from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.verbs.publish import PublishedFolder
 
 from tests.web.sites import small_site  # isort: skip
@@ -310,6 +310,36 @@ def test_a_file_far_too_long_is_not_read_and_an_empty_fingerprint_is_none(
     )
     done = verify(str(folder))
     assert (done.exit_code, "methods.html is far longer" in done.stdout) == (3, True)
+
+
+@pytest.mark.parametrize("name", ["battles.jsonl", "published.json"])
+def test_what_is_long_and_empty_is_not_read(small: PublishedFolder, tmp_path: Path, name: str) -> None:
+    folder = copied(small.folder, tmp_path)
+    with (folder / name).open("ab") as file:
+        file.truncate(1 << 40)
+    done = verify(str(folder))
+    assert done.exit_code in (1, 3)
+    assert name in done.stdout + str(done.exception)
+    assert isinstance(done.exception, TiltyardError | SystemExit)
+
+
+def test_titles_of_models_are_their_operators_words(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'arena.db'}"
+    Store.create(url).close()
+    with small_site(url) as made:
+        made.arena.append([e.ModelAdded(model="eps", display_name="Zeta Two")])
+        for number in range(24):
+            served = made.arena.serve(f"voter-{number % 5}")
+            made.arena.vote(served.matchup_id, f"voter-{number % 5}", Choice.A if number % 3 else Choice.B)
+        made.arena.append([e.PhaseChanged(phase=4), e.ModelAdded(model="m1", display_name="Eps One")])
+        site = publish(url, tmp_path / "site", title="Arena").folder
+        said = verify(str(site))
+        assert said.exit_code == 0, said.output
+        assert "title of eps: Zeta Two\n" in said.stdout
+        assert "title of m1: Eps One\n" in said.stdout
+        made.arena.append([e.ModelAdded(model="m1", display_name="Zeta Two")])
+        with pytest.raises(OptionError, match="two names look alike: 'Zeta Two' and 'Zeta Two'"):
+            publish(url, tmp_path / "twice", title="Arena")
 
 
 def test_a_bomb_and_a_line_without_end_are_refused(

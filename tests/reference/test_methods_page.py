@@ -20,7 +20,7 @@ from tiltyard.boards.text import EXTRA_COLUMNS, as_markdown
 from tiltyard.judging.bias import Bias
 from tiltyard.ratings.judge_scale import PlacementVariance
 from tiltyard.tournament.ratings import EloLine, PairTally
-from tiltyard.web.board_query import CATEGORY_COLUMNS, COLUMNS
+from tiltyard.web.board_columns import CATEGORY_COLUMNS, COLUMNS
 from tiltyard.web.model import ModelAnswer
 
 INDEX = "Where each number is shown"

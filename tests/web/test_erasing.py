@@ -470,6 +470,7 @@ def test_an_import_of_the_same_files_brings_nothing_back(tmp_path: Path) -> None
         ("UPDATE texts SET text = 'Another question?' WHERE kind = 'prompt' AND id = 'p0'", "was changed"),
         ("UPDATE texts SET salt = 'pepper' WHERE kind = 'answer' AND id = 'r00'", "was changed"),
         ("UPDATE texts SET id = 'p1' WHERE kind = 'prompt' AND id = 'p0'", "no event has its digest"),
+        ("UPDATE texts SET text = '[1, 2, 3, 4, 5, 6, 7]' WHERE kind = 'answer' AND id = 'r00'", "was changed"),
         ("DELETE FROM texts WHERE kind = 'answer' AND id = 'r00'", "is missing, and was not erased"),
         ("DELETE FROM texts WHERE kind = 'model'", "is missing, and was not erased"),
     ],

@@ -36,6 +36,7 @@ from tiltyard.arena.store.outside import Outside, deletion
 from tiltyard.arena.store.verify import verify
 from tiltyard.arena.store.visitors import Quota
 from tiltyard.arena.units import DAY, SECOND
+from tiltyard.errors import StoreError
 from tiltyard.validity.limits import networks_of
 from tiltyard.web.visitors import derived_key
 
@@ -85,6 +86,19 @@ def found(url: str, secrets: list[str], addresses: tuple[str, ...] = (HOME, OFFI
     return result
 
 
+def counted(url: str, secrets: list[str], addresses: tuple[str, ...] = (HOME, OFFICE)) -> set[str]:
+    """From which addresses the same attacker finds that somebody voted, by the counts of limits."""
+    keys = [bytes.fromhex(str(key)) for (key,) in sql(url, "SELECT key FROM address_keys WHERE purpose = 'limits'")]
+    names = {str(key).rpartition(":")[2] for (key,) in sql(url, "SELECT key FROM counters WHERE key LIKE 'vote:%'")}
+    result = set()
+    for address in addresses:
+        for own in (derived_key(secret, "visitors' addresses") for secret in secrets):
+            name = hmac.digest(own, networks_of(address)[0].encode(), "sha256").hex()
+            if not names.isdisjoint(hmac.digest(key, name.encode(), "sha256").hex()[:32] for key in keys):
+                result.add(address)
+    return result
+
+
 def bytes_of(url: str) -> bytes:
     """All bytes of a SQLite arena and of what lies beside it."""
     path = Path(url.removeprefix("sqlite:///"))
@@ -125,6 +139,18 @@ def test_the_database_alone_tells_no_network_and_with_todays_secret_nobodys_who_
     assert verify(site.url).clean
 
 
+def test_the_database_alone_tells_no_address_and_with_todays_secret_only_those_of_26_hours(
+    site_with_limits: SmallSite,
+) -> None:
+    site = site_with_limits
+    forget_me(somebody(site, HOME))
+    somebody(site, OFFICE)
+    assert counted(site.url, texts_in(site.url)) == set()
+    assert counted(site.url, [secret_of(site)]) == {HOME, OFFICE}, "the attack works, for the forgotten too"
+    tidy(site.arena.store, clock() + 26 * DAY // 24)
+    assert counted(site.url, [secret_of(site)]) == set()
+
+
 def test_forgetting_oneself_again_and_again_gives_no_network_more_than_one_more_key(
     site_with_limits: SmallSite,
 ) -> None:
@@ -132,6 +158,10 @@ def test_forgetting_oneself_again_and_again_gives_no_network_more_than_one_more_
     for address in (HOME, HOME, HOME, OFFICE, OFFICE, OFFICE):
         forget_me(somebody(site, address))
     assert len(sql(site.url, "SELECT DISTINCT vote_block FROM matchups WHERE vote_seq > 0")) == 3, "two and the pool"
+    tried = found(site.url, [secret_of(site)])
+    voters = {voter for voter, _ in tried}
+    assert len(voters) == 4, "the first of each network is found in none"
+    assert tried == {(voter, address) for voter in voters for address in (HOME, OFFICE)}, "the others, in all alike"
 
 
 def test_forgetting_leaves_votes_and_nothing_else(site_with_limits: SmallSite) -> None:
@@ -184,20 +214,6 @@ def test_a_program_that_was_forgotten_elsewhere_starts_anew_with_a_new_cookie(si
     ((new_cookie, new_voter),) = sql(site.url, "SELECT cookie_hash, voter FROM voters")
     assert (new_cookie == cookie, new_voter == voter) == (False, False)
     assert client.post(f"/api/v1/matchups/{first}/vote", json={"choice": "A"}).status_code == 404
-
-
-def test_forgetting_a_key_again_deletes_what_is_left_under_it_and_says_when_there_is_nothing(
-    sqlite_url: str, tmp_path: Path
-) -> None:
-    with small_site(sqlite_url, rate_limit=True) as site:
-        forget_me(somebody(site, HOME))
-        ann = somebody(site, HOME)  # whose network stands under the key of the pool
-        forget_me(ann)
-        sql(sqlite_url, f"INSERT INTO counters VALUES ('vote:session:3600:{ann.voter}', 0, 1, {2**62})")
-        again, then = (within.run(tmp_path, "arena", "forget", ann.voter, "--db", sqlite_url) for _ in range(2))
-    assert again.returncode == 0, again.stderr
-    assert "0 links from cookies to votes, 0 comments, words of 0 reports, 1 count of limits, 0 ad" in again.stdout
-    assert (then.returncode, "nothing leads from the key" in then.stderr) == (1, True)
 
 
 def test_counts_are_kept_for_26_hours_at_most_as_the_table_says() -> None:
@@ -336,6 +352,7 @@ def test_an_old_copy_with_todays_secret_tells_no_network(sqlite_url: str, tmp_pa
         copy = backup(site, tmp_path)
         assert found(site.url, [secret_of(site)])
         assert found(copy, [secret_of(site)]) == set()
+        assert counted(copy, [secret_of(site)]) == set()
         for (key,) in sql(site.url, "SELECT key FROM address_keys"):
             assert str(key).encode() not in bytes_of(copy)
     assert verify(copy).clean
@@ -462,25 +479,75 @@ def test_what_was_said_after_everybody_was_forgotten_stays(sqlite_url: str) -> N
 # --- The secret -------------------------------------------------------------------------------------------------------
 
 
-def test_a_secret_in_the_database_is_moved_to_the_key_file_and_the_doctor_says_repair(
-    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("TILTYARD_SECRET", raising=False)
-    inside = "a-secret-that-was-made-long-ago-and-kept-here"
-    sql(sqlite_url, f"INSERT INTO site_texts VALUES ('secret', '{inside}')")
-    told = within.run(tmp_path, "arena", "doctor", "--db", sqlite_url)
-    assert told.returncode == 3
-    assert "repair  secrets" in told.stdout
-    assert inside not in told.stdout
+def test_the_secret_is_in_a_file_for_its_owner_alone_and_not_in_the_database(sqlite_url: str) -> None:
     with small_site(sqlite_url, secret="") as site:
-        assert secret_of(site) == inside
         path = site.arena.store.outside.key_path
         assert path.stat().st_mode & 0o777 == 0o600
         assert path.parent.stat().st_mode & 0o777 == 0o700
-        assert inside.encode() not in bytes_of(sqlite_url)
+        assert secret_of(site).encode() not in bytes_of(sqlite_url)
+
+
+@pytest.mark.parametrize("kept", [0, 10, 42, 43 + 15])
+def test_a_key_file_that_was_cut_off_starts_no_site_and_the_doctor_names_it(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept: int
+) -> None:
+    monkeypatch.delenv("TILTYARD_SECRET", raising=False)
+    with closing(Store.open(sqlite_url)) as store:
+        path = store.outside.key_path
+        store.outside.make_secret()
+        store.outside.change_secret(date.today())
+    path.write_text(path.read_text()[:kept])
+    with pytest.raises(StoreError, match=path.name), small_site(sqlite_url, secret=""):
+        pass
+    told = within.run(tmp_path, "arena", "new-secret", "--db", sqlite_url)
+    assert (told.returncode, path.name in told.stderr) == (1, True)
     told = within.run(tmp_path, "arena", "doctor", "--db", sqlite_url)
-    assert "repair  secrets" not in told.stdout
-    assert str(path) in told.stdout
+    (line,) = (line for line in told.stdout.splitlines() if line.startswith("repair  secrets"))
+    assert path.name in line
+    path.unlink()
+    with small_site(sqlite_url, secret=""):
+        assert path.stat().st_size == 44
+
+
+def test_the_doctor_names_a_secret_in_the_environment_that_no_site_starts_with(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TILTYARD_SECRET", f"{SECRET},")
+    told = within.run(tmp_path, "arena", "doctor", "--db", sqlite_url)
+    assert "repair  secrets" in told.stdout
+    assert SECRET not in told.stdout
+
+
+def test_secrets_that_are_changed_one_after_the_other_leave_visitors_what_is_theirs(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    told = within.run(tmp_path, "arena", "new-secret", "--db", sqlite_url)
+    assert "starts anew" in told.stderr, "there was none before that could be taken"
+    with small_site(sqlite_url, rate_limit=True, secret="") as site:
+        ann = somebody(site, HOME)
+        cookie, first = ann.client.cookies[site.cookies.name], secret_of(site)
+    for _ in range(2):
+        told = within.run(tmp_path, "arena", "new-secret", "--db", sqlite_url)
+        assert "starts anew" not in told.stderr
+    with small_site(sqlite_url, rate_limit=True, secret="") as site:
+        client = site.client()
+        client.headers["cookie"] = f"{site.cookies.name}={cookie}"
+        assert client.get("/me/data").json()["voter"] == ann.voter
+        outside = site.arena.store.outside
+        assert outside.secrets(date.today() + timedelta(30)).split(",")[2:] == [first]
+        assert outside.secrets(date.today() + timedelta(31)).count(",") == 0
+
+
+def test_a_cookie_lasts_a_year_after_the_last_vote(sqlite_url: str) -> None:
+    with small_site(sqlite_url, rate_limit=True) as site:
+        client = site.client()
+        assert client.post("/api/v1/matchups").status_code == 201
+        cookie = client.cookies[site.cookies.name]
+        said = client.post("/vote", data={**form_in(vote_page(client).text), "choice": "A"}).headers["set-cookie"]
+        assert f"{site.cookies.name}={cookie};" in said
+        assert f"Max-Age={365 * 86_400};" in said
+        for address in ("/me", "/leaderboard", "/"):
+            assert "set-cookie" not in client.get(address).headers, "looking does not"
 
 
 def test_a_site_without_its_key_file_says_that_the_secret_is_new(sqlite_url: str) -> None:
@@ -527,6 +594,18 @@ def test_another_secret_in_the_environment_drops_it_too_at_the_next_start(arena_
         assert found(arena_url, [SECRET, "quite another secret"]) == set()
         for table in ("address_keys", "address_blocks"):
             assert sql(arena_url, f"SELECT * FROM {table}") == []
+
+
+def test_with_one_key_mistyped_or_forgotten_before_nobody_is_forgotten(sqlite_url: str, tmp_path: Path) -> None:
+    with small_site(sqlite_url) as site:
+        ann, bob = somebody(site, HOME), somebody(site, OFFICE)
+        forget_me(bob)
+        noted = site.arena.store.outside.deletions()
+        for wrong in (ann.voter[:-1], bob.voter):
+            told = within.run(tmp_path, "arena", "forget", ann.voter, wrong, "--db", sqlite_url)
+            assert (told.returncode, repr(wrong) in told.stderr) == (1, True)
+        assert sql(sqlite_url, "SELECT voter FROM voters") == [(ann.voter,)]
+        assert site.arena.store.outside.deletions() == noted
 
 
 def test_a_folder_that_cannot_be_written_is_said_before_anything_is_deleted(

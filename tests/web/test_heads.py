@@ -33,7 +33,7 @@ from tiltyard.arena.following import observatory
 from tiltyard.arena.heads import Head, HeadFile, new_key
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store.witnessing import record_head, record_hourly, state_head
-from tiltyard.arena.witness import check_witness, read_witness
+from tiltyard.arena.witness import KeptProof, check_witness, read_witness
 
 __all__ = ["program", "tiltyard"]
 
@@ -89,7 +89,7 @@ def test_the_witness_of_a_site_leads_to_the_heads_that_it_publishes(sqlite_site:
     lines = answer.content.splitlines(keepends=True)
     header, found = read_witness(lines, "the site")
     assert (header.title, found.problems) == ("Test arena", [])
-    assert check_witness(lines, "the site", heads, [file], [public]).problems == []
+    assert check_witness(lines, "the site", KeptProof(heads=heads, keys=[public]), [file]).problems == []
     page = client.get("/heads").text
     assert all(str(head) in page for head in heads)
     assert public in page
@@ -188,8 +188,10 @@ def test_a_voter_is_told_the_receipt_with_which_the_vote_is_found(sqlite_site: S
     assert stranger.get(f"/api/v1/matchups/{name}").status_code == 404
     lines = client.get("/api/v1/witness.jsonl").content.splitlines(keepends=True)
     assert name not in b"".join(lines).decode()
-    assert check_witness(lines, "the site", receipts=[f"{receipt}=A"]).problems == []
-    assert "recorded as A, not as B" in check_witness(lines, "the site", receipts=[f"{receipt}=B"]).problems[0]
+    assert check_witness(lines, "the site", KeptProof(receipts=[f"{receipt}=A"])).problems == []
+    assert (
+        "recorded as A, not as B" in check_witness(lines, "the site", KeptProof(receipts=[f"{receipt}=B"])).problems[0]
+    )
 
 
 METRIC = re.compile(r"\btiltyard_[a-z_]+")

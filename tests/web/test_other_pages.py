@@ -171,7 +171,7 @@ def test_every_setting_in_force_stands_on_the_methods_page_and_the_validity_page
     assert "a session: fast (too fast)" in page
     assert "v07" not in page
     page = lively.client.get("/methods").text
-    for name, _ in flat_settings(policy):
+    for name in flat_settings(policy):
         assert f"<code>{name}</code>" in page
     assert "at least 3 decisive votes" in text_of(page)
     assert "1,234" in page
@@ -250,7 +250,7 @@ def test_after_twenty_votes_there_is_a_board_of_ones_own(lively: BoardSite) -> N
     assert "What your 20 counted votes say" in client.get("/me").text
     answer = client.post("/me/forget", data={"token": token})
     assert (answer.status_code, answer.headers["location"]) == (303, "/me?forgotten=1")
-    assert "Nothing links you to your votes any more" in client.get("/me?forgotten=1").text
+    assert "Nothing that was yours alone leads to your votes any more" in client.get("/me?forgotten=1").text
     assert lively.world.observatory.refresh().board.votes == 40 + ENOUGH
 
 

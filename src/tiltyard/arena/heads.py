@@ -134,7 +134,7 @@ def with_successors(keys: Iterable[str], heads: Iterable[HeadFile]) -> list[str]
     result = list(keys)
     for file in sorted(heads, key=lambda file: (plain(file).rows, file.stated.at)):
         named = file.stated.next_key
-        if named and file.key in result and not file.wrong():
+        if named and file.signature and file.key in result and not file.wrong():
             result.append(named)
     return result
 

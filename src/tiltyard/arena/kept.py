@@ -38,7 +38,7 @@ KEPT = (
     Kept(
         "The hash of your cookie, and the random key it leads to",
         "So that your votes are yours: limits, undo, and the page “You”.",
-        "Until you press “Forget me” on that page, or {days} days after you were last here.",
+        "Until you press “Forget me” on that page, or {days} days after your last pair.",
         "voter_days",
         400,
     ),
@@ -57,15 +57,16 @@ KEPT = (
         "Until the limit's time is over, 26 hours at most, or you are forgotten.",
     ),
     Kept(
-        "The same for the networks around your address, together with everybody there",
-        "Limits. The name of a network is hashed with the site's secret and with a random key of the day.",
+        "The same for your address and the networks around it, together with everybody there",
+        "Limits. Both are hashed with the site's secret and with a random key of the day.",
         f"Until the limit's time is over, 26 hours at most; the key of a day is deleted after {KEY_DAYS} days.",
         where="open",
     ),
     Kept(
         "A random key for your network (the first 24 bits of an IPv4 address, 48 of an IPv6 address)",
         "So that nobody decides the board from one network. The log holds the random key, never an address.",
-        "What the key stands for is forgotten when you are, and after {days} days at most.",
+        "What the key stands for is forgotten when you are, and after {days} days at most. If somebody of your network "
+        "was forgotten in these days before you voted, your votes have a key that such networks share until then.",
         "network_days",
         7,
         "open",

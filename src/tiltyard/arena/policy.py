@@ -349,7 +349,7 @@ class RetentionRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     voter_days: int = DAYS["voter_days"]
     """Days after which the link from a cookie to its votes is deleted, if the visitor was served nothing since, and
-    what visitors wrote. The cookie itself lasts a year. (ours)"""
+    what visitors wrote. The cookie itself lasts a year after their last vote. (ours)"""
     network_days: int = DAYS["network_days"]
     """For how many days one random key stands for an address block. Then it is forgotten which, and limits of a block's
     influence begin anew: what that is worth to an attacker is on the page about cheating. (ours)"""

@@ -32,6 +32,7 @@ from tiltyard.arena.policy import PHASES
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.units import HOUR, SECOND
 from tiltyard.arena.votes import CastVote, VoteColumns, VoteStanding, VoteTable, vote_table
+from tiltyard.arena.voting import choice_if_unrendered
 from tiltyard.errors import ArenaError, OptionError, TiltyardError
 from tiltyard.files import json_text
 from tiltyard.pages.escaping import look_alikes, seen
@@ -74,10 +75,10 @@ class KeptProof(msgspec.Struct, kw_only=True):
 
     fingerprint: str = ""
     """The SHA-256 of the manifest of a published folder."""
-    heads: list[Head | HeadFile] = []
-    keys: list[str] = []
+    heads: Sequence[Head | HeadFile] = ()
+    keys: Sequence[str] = ()
     """Public keys; one of them, or one that it named as the next, must have signed the newest signed head."""
-    receipts: list[str] = []
+    receipts: Sequence[str] = ()
     """Votes that must be there, each `ID` or `ID=CHOICE`."""
 
     @property
@@ -342,6 +343,8 @@ def _cast(result: Witness, row: rows.PublicVote, at: int) -> None:
         raise ValueError(f"{row.model_a} is on both sides")
     if row.receipt in result.receipts:
         raise ValueError(f"the vote {row.receipt} is there twice")
+    if row.unrendered and row.choice != choice_if_unrendered(row.unrendered, state.policy.bank.unrendered_counts):
+        raise ValueError(f"{row.unrendered} could not be shown, which does not count as {row.choice}")
     result.receipts.add(row.receipt)
     seq = state.seq = state.seq + 1
     state.votes.cast(CastVote(seq, at, row.receipt, row.voter, a, b, prompt, row.choice, unrendered=row.unrendered))
@@ -364,28 +367,14 @@ def _take_weights(result: Witness, raw: bytes) -> None:
 
 
 def check_witness(
-    lines: Iterable[bytes],
-    source: str,
-    given: Sequence[Head | HeadFile] = (),
-    published: Sequence[Head | HeadFile] = (),
-    keys: Sequence[str] = (),
-    receipts: Sequence[str] = (),
+    lines: Iterable[bytes], source: str, proof: KeptProof, published: Sequence[Head | HeadFile] = ()
 ) -> Finding:
-    """Check a witness against itself and against what somebody kept of the arena.
-
-    Parameters:
-        lines: Its lines.
-        source: Its name, for errors.
-        given: Heads that the reader kept.
-        published: Heads that are shown beside it.
-        keys: Public keys; one of them, or one that it named as the next, must have signed the newest signed head.
-        receipts: Votes that must be there, each `ID` or `ID=CHOICE`.
-    """
-    stream = iter(lines)
+    """Check a witness (`source` names it in errors) against itself, what was kept, and the heads shown beside it."""
+    stream, keys = iter(lines), proof.keys
     header = _header(first := next(stream, b""), source)
-    files = [*given, *published, *([header.statement] if header.statement else [])]
+    files = [*proof.heads, *published, *([header.statement] if header.statement else [])]
     signed = {file.statement: file for file in files if isinstance(file, HeadFile)}.values()
-    kept, heads = {plain(head): None for head in given}, {plain(file): None for file in files}
+    kept, heads = {plain(head): None for head in proof.heads}, {plain(file): None for file in files}
     looks = {plain(file).rows for file in signed if file.stated.board and not file.stated.weights}
     _, result = read_witness(chain([first], stream), source, {head.rows for head in heads}, looks)
     problems = [*result.problems, *filter(None, (file.wrong() for file in signed)), *_missing_heads(result, heads)]
@@ -395,7 +384,7 @@ def check_witness(
         told = "no head is signed" if newest is None else f"the newest signed head ({plain(newest)}) is by {newest.key}"
         problems.append(f"{told}, not by the key that was given")
     compared, wrong = _compare_boards(result, signed)
-    votes, lost = _own_votes(result, receipts)
+    votes, lost = _own_votes(result, proof.receipts)
     problems += [*wrong, *lost, *look_alikes(one.model for one in result.state.catalog.models)]
     messages = list(_summary(header.title, result))
     if not problems:
@@ -409,9 +398,8 @@ def check_witness(
             messages.append(f"contains {plural(beside, 'head')} shown beside it")
         if compared:
             messages.append(f"gives {plural(compared, 'board')} stated in heads")
-        if compared < (stated := sum(bool(file.stated.board) for file in signed)):
-            left = plural(stated - compared, "stated board")
-            messages.append(f"{left} not compared: the weights of then are not in it")
+        if left := sum(bool(file.stated.board) for file in signed) - compared:
+            messages.append(f"{plural(left, 'stated board')} not compared: the weights of then are not in it")
     values = {
         "head": str(result.head),
         "rows": result.head.rows,
@@ -436,8 +424,7 @@ def check_witness(
 def _missing_heads(result: Witness, heads: Iterable[Head]) -> Iterator[str]:
     """The heads to which the rows do not lead."""
     for head in sorted(heads):
-        point = result.points.get(head.rows)
-        if point is None:
+        if (point := result.points.get(head.rows)) is None:
             yield f"it ends with row {result.head.rows}, before the head {head}: it was cut, or written earlier"
         elif point.head != head:
             what = "something up to it was changed"
@@ -463,7 +450,7 @@ def _compare_boards(result: Witness, signed: Iterable[HeadFile]) -> tuple[int, l
         at_end = head == result.head
         if at_end and stated.weights != result.weights_sha256:
             problems.append(f"the weights are not those of the head {head}")
-        if at_end and stated.board and stated.votes != (votes := _vote_counts(result)["votes"]):
+        if at_end and (stated.board or stated.votes) and stated.votes != (votes := _vote_counts(result)["votes"]):
             problems.append(f"the head {head} states {stated.votes:,} counted votes, and its rows have {votes:,}")
         point = result.points.get(head.rows)
         board = result.board if at_end else point.board if point and point.head == head else None
@@ -477,10 +464,7 @@ def _compare_boards(result: Witness, signed: Iterable[HeadFile]) -> tuple[int, l
 def _own_votes(result: Witness, receipts: Iterable[str]) -> tuple[dict[str, str | None], list[str]]:
     """What became of these votes, and which of them are not there, or are recorded as something else."""
     votes, problems = dict[str, str | None](), list[str]()
-    for text in receipts:
-        name, _, choice = text.partition("=")
-        if choice and choice not in set(e.Choice):
-            raise OptionError(f"{choice!r} is no choice: {', '.join(e.Choice)} are. Write ID or ID=CHOICE.")
+    for name, _, choice in (text.partition("=") for text in receipts):
         cast = result.votes.find([name])[0] if name in result.receipts else None
         votes[name] = _vote_words(result, cast) if cast else None
         if cast is None:
@@ -496,10 +480,11 @@ def _vote_words(result: Witness, cast: CastVote) -> str:
     a, b = (repr(catalog.models[number].model) for number in (cast.a, cast.b))
     prompt = catalog.prompts[cast.prompt].prompt_id
     weight = result.weights.get(cast.matchup_id, 1.0)
-    counted = cast.standing if weight == 1.0 else f"{cast.standing} with the weight {weight:.2g}"
+    counted = cast.standing if weight == 1.0 else f"{cast.standing} with the weight {weight}"
+    unrendered = f" ({' and '.join(cast.unrendered)} could not be shown)" if cast.unrendered else ""
     return (
-        f"your vote {cast.matchup_id}: {cast.choice}, where A was {a} and B {b}, on the prompt {prompt!r}, in the hour "
-        f"of {day(cast.at)}: {counted}"
+        f"your vote {cast.matchup_id}: {cast.choice}{unrendered}, where A was {a} and B {b}, on the prompt {prompt!r}, "
+        f"in the hour of {day(cast.at)}: {counted}"
     )
 
 

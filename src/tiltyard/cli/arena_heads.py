@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +13,7 @@ import typer
 
 from tiltyard.cli.arena_options import DEFAULT_DB, DbOption, OutOption, need_arena
 from tiltyard.cli.output import note, printable, say
-from tiltyard.errors import TiltyardError
+from tiltyard.errors import StoreError, TiltyardError
 from tiltyard.files import write_bytes
 
 if TYPE_CHECKING:
@@ -167,17 +168,15 @@ def _findings(db: str, url: str | None, backups: Path | None) -> list[CheckupLin
     from tiltyard.web.settings import check_web_address, secrets_of
 
     address = None if url is None else check_web_address(url)
-    now = time.time()
+    now, secret = time.time(), secrets_of()[0]
     try:
         with Arena.open(db) as arena:
             lines = [*checkup.check_store(arena.store, arena.read(lambda state: state.policy), now)]
-            secret = secrets_of()[0] or arena.store.outside.secrets(date.today())
             lines += checkup.check_secrets(arena.store)
+            with suppress(StoreError):  # named by now
+                secret = secret or arena.store.outside.secrets(date.today())
     except (TiltyardError, OSError) as error:
-        lines, secret = (
-            [checkup.repair("database", str(error), "Check its disk, the rights of its folder, and --db.")],
-            secrets_of()[0],
-        )
+        lines = [checkup.repair("database", str(error), "Check its disk, the rights of its folder, and --db.")]
         lines += checkup.check_secrets(None)
     if backups is not None:
         lines.append(checkup.check_backups(backups, now))

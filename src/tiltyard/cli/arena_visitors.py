@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -39,61 +40,39 @@ def forget_command(
     from tiltyard.arena.service import clock
     from tiltyard.arena.store import Store
     from tiltyard.arena.store.checkpoints import load_state
-    from tiltyard.arena.store.forgetting import Deleted, forget_everybody, forget_invitation, forget_voters
+    from tiltyard.arena.store.forgetting import forget_everybody, forget_invitation, forget_voters
 
     if bool(voter) + (invitation is not None) + everybody != 1:
         raise OptionError("forget whom? Give the keys of visitors, or --invitation NAME, or --all.")
-    store = Store.open(db)
-    try:
+    with closing(Store.open(db)) as store:
         with store.database.read() as connection:
             if load_state(connection)[0].review is not None:
                 raise OptionError("this is the database of a review. Use `tiltyard review people --erase`.")
-            query = "SELECT voter FROM voters WHERE voter IN ?? UNION SELECT voter FROM matchups WHERE voter IN ??"
-            known = connection.rows(query, voter or [], voter or [])
         if voter:
-            missing = sorted(set(voter) - {name for (name,) in known})
-            done = Deleted() if missing else forget_voters(store, voter)
-            if done == Deleted():
-                name = (missing or voter)[0]
-                raise OptionError(f"nothing leads from the key {name!r} to anybody: forgotten already, or mistyped.")
+            done = forget_voters(store, voter)
         else:
             done = forget_everybody(store, clock()) if everybody else forget_invitation(store, invitation or "")
-    finally:
-        store.close()
     _say_deleted(done)
     note(f"kept for restored copies in {store.outside.deletions_path}")
 
 
-def tidy_command(
-    db: DbOption = DEFAULT_DB,
-    voter_days: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=36_500,
-            metavar="DAYS",
-            help="Forget who was not here for this long; without it, what the policy says.",
-        ),
-    ] = None,
-) -> None:
+def tidy_command(db: DbOption = DEFAULT_DB) -> None:
     """Delete what is kept about visitors for longer than needed. A running site does the same by itself.
 
-    Counts of limits, keys of networks and what they stand for go when their time is over; who was not here for the
-    policy's `retention.voter_days` is forgotten, and what was written before that. Votes stay, under random keys.
+    Counts of limits, keys of networks and what they stand for go when their time is over; whoever had their last pair
+    longer ago than the policy's `retention.voter_days` is forgotten, and what was written before that. Votes stay,
+    under random keys.
     """
     need_arena()
     from tiltyard.arena.service import clock
     from tiltyard.arena.store.checkpoints import load_state
     from tiltyard.arena.store.forgetting import TABLES, open_store, tidy
 
-    store = open_store(db)
-    try:
+    with closing(open_store(db)) as store:
         with store.database.read() as connection:
-            days = load_state(connection)[0].policy.retention.voter_days if voter_days is None else voter_days
+            days = load_state(connection)[0].policy.retention.voter_days
         done = tidy(store, clock(), days)
         clean = store.database.purge_deleted(*TABLES)
-    finally:
-        store.close()
     _say_deleted(done)
     if not clean:
         note("others read the database meanwhile: traces may be in its files. Run it again later.")
@@ -110,7 +89,7 @@ def _say_deleted(done: Deleted) -> None:
 def new_secret_command(db: DbOption = DEFAULT_DB) -> None:
     """Change the site's secret, such as after it leaked; what was made of networks under the old one is dropped.
 
-    Visitors keep what is theirs: for 30 days, and until the site is started after them, cookies signed with the old
+    Visitors keep what is theirs: for 30 days, and until the site is started after them, cookies signed with an old
     secret are taken, and signed anew. Restart the site now. If TILTYARD_SECRET is set, change it there to NEW,OLD; this
     command then drops the networks alone.
     """
@@ -122,19 +101,18 @@ def new_secret_command(db: DbOption = DEFAULT_DB) -> None:
     from tiltyard.arena.store.forgetting import forget_networks
     from tiltyard.web.settings import SECRET_VARIABLE
 
-    today, given = date.today(), os.environ.get(SECRET_VARIABLE)
-    store = Store.open(db)
-    try:
-        if not given:
-            site_texts.site_secrets(store, "", today)
-            until = store.outside.change_secret(today)
-            site_texts.site_secrets(store, "", today)
-        else:
+    today = date.today()
+    with closing(Store.open(db)) as store:
+        outside, done = store.outside, "Restart the site."
+        if os.environ.get(SECRET_VARIABLE):
             forget_networks(store)
-    finally:
-        store.close()
+            done = f"set {SECRET_VARIABLE}=NEW,OLD on every host, restart, and take OLD away after 30 days."
+        elif outside.secrets(today):
+            until = outside.change_secret(today)
+            site_texts.site_secrets(store, "", today)
+            done = f"new secret in {outside.key_path}; the old one is taken until {until}. {done}"
+        else:
+            done = f"{outside.about_secret()} {done}"
+            site_texts.site_secrets(store, "", today)
     say("dropped: all keys of networks, what they stood for, and counts of limits.")
-    if given:
-        note(f"set {SECRET_VARIABLE}=NEW,OLD on every host, restart, and take OLD away after 30 days.")
-    else:
-        note(f"new secret in {store.outside.key_path}; the old one is taken until {until}. Restart the site.")
+    note(done)

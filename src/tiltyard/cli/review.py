@@ -155,7 +155,7 @@ def people_command(
         review = change_people(review, add=split_names(add), remove=split_names(remove), new_link=split_names(new_link))
     if erase:
         review = erase_names(review, split_names(erase))
-        note("erased from links.json and the database; delete copies of them, too")
+        note("erased from links.json and the database; delete copies of them, and logs with the links")
     say(links_text(review))
 
 

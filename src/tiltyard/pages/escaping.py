@@ -77,7 +77,8 @@ def look_alikes(names: Iterable[str]) -> Iterator[str]:
         letters = (" " if letter.isspace() or letter in BLANK else letter for letter in name)
         letters = (letter for letter in letters if letter not in "\u200c\u200d" and not is_unseen(letter))
         seen = " ".join(unicodedata.normalize("NFKC", "".join(letters)).split())
-        if known.setdefault(seen, name) != name:
+        if seen in known:
             yield f"two names look alike: {known[seen]!a} and {name!a}"
         elif not seen:
             yield f"nobody sees the name {name!a}"
+        known[seen] = name

@@ -28,7 +28,7 @@ from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.files import write_arrays
 from tiltyard.judging.run_folder import read_object, require, versions
 from tiltyard.options import PublishOptions
-from tiltyard.pages.escaping import is_unseen, look_alikes
+from tiltyard.pages.escaping import is_unseen, look_alikes, shortened
 from tiltyard.pages.figures import plural, points
 from tiltyard.placement import folder as placement
 from tiltyard.publishing.arenas import SALTS, WITNESS, witness_site
@@ -69,12 +69,12 @@ FAILURES = (TiltyardError, ValueError, TypeError, AttributeError, LookupError, A
 """What goes wrong where a folder says what no folder of ours says."""
 
 
-def check_folder(folder: Path, besides: Collection[str] = (), kept: KeptProof | None = None) -> Finding:
+def check_folder(folder: Path, besides: Collection[str], kept: KeptProof) -> Finding:
     """Publish a folder again from its battles or its witness, and compare every file of it but those `besides`."""
-    kept = kept or KeptProof()
     files, _ = files_of(folder)
     if MANIFEST not in files:
         raise TiltyardError(f"{folder} has no {MANIFEST}: it is no published board.")
+    _check_size(folder / MANIFEST)
     data = (folder / MANIFEST).read_bytes()
     manifest, fingerprint = read_manifest(data, f"{folder}: {MANIFEST}"), hashlib.sha256(data).hexdigest()
     result, site, made = Finding(), None, set[str]()
@@ -97,10 +97,9 @@ def check_folder(folder: Path, besides: Collection[str] = (), kept: KeptProof | 
     words = _operators_words(manifest, site)
     result.messages = ["published board; of its operator, and not checked:", *(f"  {one}" for one in words)]
     for one in () if site is None else site.boards:
-        entries = one.board.entries
-        result.messages += [] if one.dimension is None else [one.dimension]
-        result.messages += [f"{entry.rank:>4}  {points(entry.rating):>6}  {entry.model}" for entry in entries[:SHOWN]]
-        result.messages += [f"      and {len(entries) - SHOWN:,} more"] if len(entries) > SHOWN else []
+        lines = [f"{row.rank:>4}  {points(row.rating):>6}  {shortened(row.model)}" for row in one.board.entries]
+        more = [f"      and {len(lines) - SHOWN:,} more"] if len(lines) > SHOWN else []
+        result.messages += [*([] if one.dimension is None else [one.dimension]), *lines[:SHOWN], *more]
     result.messages += [*proved.messages, f"fingerprint: {fingerprint}"]
     result.values = {
         **({"witness": proved.values} if proved.values else {}),
@@ -126,7 +125,7 @@ def _check_evidence(path: Path, made_from: str, kept: KeptProof) -> Finding:
             raise OptionError("this board has no witness: heads, keys and receipts are for those of an arena.")
         return Finding()
     try:
-        return check_witness(bounded_lines(path), WITNESS, kept.heads, (), kept.keys, kept.receipts)
+        return check_witness(bounded_lines(path), WITNESS, kept)
     except (ValueError, TiltyardError) as error:
         return Finding(problems=[f"{WITNESS} cannot be read: {error}"])
 
@@ -139,6 +138,7 @@ def _operators_words(manifest: PublishedManifest, site: StaticSite | None) -> li
         "made from": "" if manifest.source in ("arena", "battles") else f"a {manifest.source}",
         "texts of prompts": "" if site is None or not site.texts else f"{len(site.texts):,}",
         "missing": manifest.missing,
+        **({} if site is None else {f"title of {model}": name for model, name in site.names.items()}),
     }
     names = set() if site is None else {*site.table.models, *site.names.values()}
     return [
@@ -209,18 +209,23 @@ def _again(folder: Path, files: set[str], manifest: PublishedManifest) -> Static
         anchor=manifest.rules.anchor,
         min_battles=manifest.rules.min_battles,
     )
-    texts = msgspec.json.decode((folder / PROMPTS).read_bytes(), type=dict[str, str]) if PROMPTS in files else {}
-    evidence = WITNESS if manifest.source == "arena" else "battles.jsonl"
+
+    def words(name: str) -> dict[str, str]:
+        if name not in files:
+            return {}
+        _check_size(folder / name, 16 * MOST_MANIFEST)
+        return msgspec.json.decode((folder / name).read_bytes(), type=dict[str, str])
+
+    texts, evidence = words(PROMPTS), WITNESS if manifest.source == "arena" else "battles.jsonl"
     if evidence not in files:
         raise TiltyardError(f"{evidence} is missing, from which everything follows.")
     if manifest.source == "arena":
         data = (folder / WITNESS).read_bytes()
-        salts = msgspec.json.decode((folder / SALTS).read_bytes(), type=dict[str, str]) if SALTS in files else {}
-        asked = [(name, texts[name], salt) for name, salt in salts.items() if name in texts]
-        names = msgspec.json.decode((folder / NAMES).read_bytes(), type=dict[str, str]) if NAMES in files else {}
-        return witness_site(data, bounded_lines(folder / WITNESS), options, asked, names)
+        asked = [(name, texts[name], salt) for name, salt in words(SALTS).items() if name in texts]
+        return witness_site(data, bounded_lines(folder / WITNESS), options, asked, words(NAMES))
     if manifest.source not in ("battles", "run", "placement"):
         raise TiltyardError(f"nothing is published from {manifest.source[:40]!r}.")
+    _check_size(folder / evidence)
     return static_site(
         read_battles(folder / evidence),
         manifest.source,
@@ -251,11 +256,10 @@ class _Comparison(msgspec.Struct):
         problems, not_compared = self.result.problems, self.result.not_compared
         boards = [one.file for one in self.site.boards]
         needed = self.ours or name in (PARQUET, MANIFEST, "battles.jsonl", *boards)
-        listed = name in self.files_named
         if name not in self.files:
-            problems += [f"{name} is missing"] if needed or listed else []
+            problems += [f"{name} is missing"] if needed or name in self.files_named else []
             return content
-        if self.ours and (self.folder / name).stat().st_size > 2 * len(content) + SLACK:
+        if (self.folder / name).stat().st_size > (2 if self.ours else 20) * len(content) + SLACK:
             problems.append(f"{name} is far longer than the file that these battles give")
             return content
         published = (self.folder / name).read_bytes()
@@ -264,8 +268,11 @@ class _Comparison(msgspec.Struct):
         elif published == content or (name != PARQUET and is_same_text(published, content)):
             pass
         elif name in boards:
-            problems += _board_problems(name, published, content, exact=self.ours)
-            not_compared += [] if self.ours else [f"{name} but for ratings, ranges, places and counts of models"]
+            problems += _board_problems(name, published, content)
+            if self.ours:
+                problems.append(difference(name, published, content, "battles"))
+            else:
+                not_compared.append(f"{name} but for ratings, ranges, places and counts of models")
         elif name.endswith(".png") and not published.startswith(PNG):
             problems.append(f"{name} is no picture")
         elif (
@@ -324,7 +331,7 @@ def _is_drawn_alike(published: bytes, content: bytes) -> bool:
     return drawn_with().encode() in published
 
 
-def _board_problems(file: str, published: bytes, content: bytes, *, exact: bool) -> Iterator[str]:
+def _board_problems(file: str, published: bytes, content: bytes) -> Iterator[str]:
     """Where a ratings file is not that of the battles."""
     try:
         stated, made = (EloReport.from_dict(json.loads(data)).ratings for data in (published, content))
@@ -339,8 +346,6 @@ def _board_problems(file: str, published: bytes, content: bytes, *, exact: bool)
             says, gives = (json.dumps({name: getattr(entry, name)}) for entry in (one, other))
             if not is_same_text(says.encode(), gives.encode()):
                 yield f"{file}: {one.model}: it says {says}, and these battles give {gives}"
-    if exact:
-        yield f"{file} is not the file that these battles give"
 
 
 def check_run(folder: Path, besides: Collection[str] = ()) -> Finding:
@@ -409,9 +414,9 @@ def check_run(folder: Path, besides: Collection[str] = ()) -> Finding:
     return result
 
 
-def _check_size(path: Path) -> None:
+def _check_size(path: Path, most: int = MOST_MANIFEST) -> None:
     """Refuse a file that nobody can have written there: larger than any of its kind, or with a line that long."""
-    if path.suffix == ".json" and path.stat().st_size > MOST_MANIFEST:
+    if path.suffix == ".json" and path.stat().st_size > most:
         raise TiltyardError(f"{path.name} has {path.stat().st_size:,} bytes, more than any that is written there.")
     if path.suffix == ".jsonl":
         deque(bounded_lines(path), maxlen=0)

@@ -82,6 +82,7 @@ class RemoteHost:
 
     def chunks(self, address: str, most: int = MOST_BYTES) -> Iterator[bytes]:
         """What an address answers, piece by piece, and at most one byte more than `most`."""
+        self._check_bounds(address)
         late = threading.Timer(SILENT_SECONDS, self._hang_up)
         late.start()
         try:
@@ -117,10 +118,13 @@ class RemoteHost:
             seconds = time.monotonic() - begun
             if seconds > SILENT_SECONDS and read < SLOWEST * seconds:
                 raise OptionError(f"{address} gave {read:,} bytes in {seconds:.0f} seconds. Try again later.")
-            if self._left < 0 or time.monotonic() > self._until:
-                bounds = f"{MOST_BYTES:,} bytes or {ALL_SECONDS:,.0f} seconds in all"
-                raise OptionError(f"{address}: stopped after {bounds}. Download the files, and check the folder.")
+            self._check_bounds(address)
             yield data
+
+    def _check_bounds(self, address: str) -> None:
+        if self._left < 0 or time.monotonic() > self._until:
+            bounds = f"{MOST_BYTES:,} bytes or {ALL_SECONDS:,.0f} seconds in all"
+            raise OptionError(f"{address}: stopped after {bounds}. Download the files, and check the folder.")
 
     def lines(self, address: str) -> Iterator[bytes]:
         """The lines that an address answers."""

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -134,7 +135,6 @@ class PublishedBoard(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def file(self) -> str:
-        """The name of its ratings file."""
         return "board.json" if self.dimension is None else f"board-{slug(self.dimension)}.json"
 
     @property
@@ -162,7 +162,6 @@ class BoardPart(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def file(self) -> str:
-        """The path of its page."""
         return f"parts/{slug(f'{self.column} {self.label}')}.html"
 
 
@@ -209,7 +208,6 @@ class StaticSite:
     evidence: Mapping[str, bytes] = field(default_factory=dict)
 
     def name(self, model: str) -> str:
-        """What people read for a model."""
         return self.names.get(model) or model
 
 
@@ -371,9 +369,10 @@ def static_site(
     prompts = _labels(public, PROMPT) if texts else []
     url = options.url if not options.url or options.url.endswith("/") else f"{options.url}/"
     check_words(title, url, more.get("missing", ""), *notes)
-    for names in (public.models, more.get("names", {}).values()):
-        for problem in look_alikes(names):
-            raise OptionError(f"{problem}. Rename one of them before you publish.")
+    titles = more.get("names", {})
+    shown = (titles.get(name) or name for name in sorted({*public.models, *titles}))
+    for problem in chain(look_alikes(public.models), look_alikes(shown)):
+        raise OptionError(f"{problem}. Rename one of them before you publish.")
     rules.check()
     return StaticSite(
         kind=kind,

@@ -34,7 +34,6 @@ from tiltyard.reporting.grid import (
     cells_by_prompt,
     grid,
     kind_column,
-    most_telling,
 )
 from tiltyard.reporting.page import image_policy, own_file
 from tiltyard.reporting.placement import read_placement
@@ -175,15 +174,9 @@ def _grid(
             line += cells.get(one.prompt) or [None] * len(models)
         text = one.text or texts.get(one.prompt) or (known[one.prompt].text if one.prompt in known else None)
         target = f"#{anchors[one.prompt]}" if one.prompt in views else ""
-        rows.append(GridRow(one.prompt, line, text, kinds.get(one.prompt), target))
+        rows.append(GridRow(one.prompt, line, text, kinds.get(one.prompt), target, weight=_telling(one)))
     rows.sort(key=lambda row: row.losses)
-    shown = most_telling(rows, {one.prompt: _telling(one) for one in result.prompts}, MOST_CELLS // len(columns))
     left_out = []
-    if len(shown) < len(rows):
-        left_out.append(
-            f"{plural(len(rows) - len(shown), 'prompt')} on which the two differ least are left out, to keep the page "
-            "usable."
-        )
     if len(met) > OTHERS:
         left_out.append(f"{plural(len(met) - OTHERS, 'model')} that the two met least have no column.")
     lacking = sum(one.prompt in known for one in result.prompts) - len(views)
@@ -192,7 +185,14 @@ def _grid(
             f"The answers to {plural(lacking, 'prompt')} on which the two differ least are left out, to keep the page "
             "usable; the run’s report.html has them."
         )
-    return grid(columns, shown, label=f"Prompts on which {new} or {old} met anybody", left_out=" ".join(left_out))
+    return grid(
+        columns,
+        rows,
+        label=f"Prompts on which {new} or {old} met anybody",
+        most=MOST_CELLS // len(columns),
+        omitted="on which the two differ least are left out, to keep the page usable.",
+        left_out=left_out,
+    )
 
 
 def _met(result: RatingDifference, battles: BattleTable) -> list[str]:
@@ -264,7 +264,7 @@ def _grid_of_runs(
         return None
     prompts = {} if new is None else new.prompts
     kinds, anchors = kind_column(prompts)[1], _anchors(new)
-    rows, weights = [], {}
+    rows = []
     for name in names:
         found = [column.get(name) for column in scores]
         cells = [
@@ -273,20 +273,14 @@ def _grid_of_runs(
             else ChangeCell(one.new_score - one.old_score, (one.old_score, one.new_score))
             for one in found
         ]
-        weights[name] = tuple(0.0 if cell is None else abs(cell.change) for cell in cells)
+        weight = tuple(0.0 if cell is None else abs(cell.change) for cell in cells)
         texts = (column[name].text for column in scores if name in column)
         text = prompts[name].text if name in prompts else next(texts, None)
         target = f"#{anchors[name]}" if name in views else ""
         targets = [target] * WITH_TEXTS + [""] * len(cells)  # only the first entrants have their answers on the page
-        rows.append(GridRow(name, cells, text, kinds.get(name), target, targets))
+        rows.append(GridRow(name, cells, text, kinds.get(name), target, targets, weight=weight))
     rows.sort(key=lambda row: row.losses)
-    shown = most_telling(rows, weights, MOST_CELLS // len(chosen))
     left_out = []
-    if len(shown) < len(rows):
-        left_out.append(
-            f"{plural(len(rows) - len(shown), 'prompt')} with the smallest changes are left out, to keep the page "
-            "usable."
-        )
     if len(result.changes) > len(chosen):
         few = plural(len(result.changes) - len(chosen), "entrant")
         left_out.append(f"{few} with the smallest changes have no column.")
@@ -297,9 +291,11 @@ def _grid_of_runs(
         )
     return grid(
         [(one.entrant, f"where {one.entrant} got worse") for one in chosen],
-        shown,
+        rows,
         label="The change on every prompt",
-        left_out=" ".join(left_out),
+        most=MOST_CELLS // len(chosen),
+        omitted="with the smallest changes are left out, to keep the page usable.",
+        left_out=left_out,
         legend="▲ better than then, ▼ worse, = the same: the change of the mean result in percentage points, then → "
         "now.",
         leads="A prompt or a cell leads to the answers then and now, and the judge’s words.",

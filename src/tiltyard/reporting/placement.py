@@ -322,7 +322,7 @@ Group = tuple[str, str, float | None, Results, Behaviour]
 
 def placement_values(placed: Placement) -> dict[str, Any]:
     """What the pages of a placement show."""
-    board, wrong, told = placed.board, disagreements(placed), placed.manifest.calibration
+    board, wrong, calibration = placed.board, disagreements(placed), placed.manifest.calibration
     return {
         "title": f"{placed.model} among human battles: {placed.manifest.arena.name}",
         "outcomes": OUTCOMES,
@@ -331,7 +331,7 @@ def placement_values(placed: Placement) -> dict[str, Any]:
         "placed": placed,
         "manifest": placed.manifest,
         "disagreements": wrong,
-        "weak": weak_points(placed.run, {}, wrong, told.warnings if told else [UNMEASURED]),
+        "weak": weak_points(placed.run, {}, wrong, calibration.warnings if calibration else [UNMEASURED]),
         "level": interval_head(board),
         "half_width": normal_quantile(0.95),
         "board": board_view(board, shown_places(len(board), board.entries.index(placed.entry)), placed.entry),

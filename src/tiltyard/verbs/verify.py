@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from tiltyard.arena.events import Choice
 from tiltyard.arena.heads import Head, HeadFile, kept_heads, trusted_keys
 from tiltyard.arena.witness import Finding, KeptProof, check_witness
 from tiltyard.errors import OptionError, OptionValue, TiltyardError
@@ -24,7 +25,7 @@ from tiltyard.publishing.folder import MANIFEST
 
 WITNESS_PATH = "/api/v1/witness.jsonl"
 HEADS_PATH = "/api/v1/heads"
-SHA256 = re.compile(r"[0-9a-f]{64}")
+SHA256, RECEIPT = re.compile(r"[0-9a-f]{64}"), re.compile(rf"[^=]+(=({'|'.join(Choice)}))?")
 VERIFIABLE = "name a folder that `tiltyard publish` wrote, a witness file of an arena, or the address of either."
 
 
@@ -44,10 +45,17 @@ def verify(source: str | Path, options: VerifyOptions) -> Finding:
     fingerprint, besides = (options.fingerprint or "").strip().lower(), options.besides or ()
     if options.fingerprint is not None and not SHA256.fullmatch(fingerprint):
         raise OptionError(named, f" {fingerprint[:80]!r} is no fingerprint: it has 64 letters from 0-9 and a-f.")
+    for text in options.receipt or ():
+        if not RECEIPT.fullmatch(text):
+            said = f" {text[:80]!r} names no vote. Write ID or ID=CHOICE: {', '.join(Choice)}."
+            raise OptionError(OptionValue("receipt", None), said)
     with _published_folder(place) as folder:
         outside, path = folder or Path(place), Path(place)
-        heads, keys = kept_heads(_outside(options.head, outside)), trusted_keys(_outside(options.key, outside))
-        kept = KeptProof(fingerprint=fingerprint, heads=heads, keys=keys, receipts=list(options.receipt or ()))
+        for text in (*(options.head or ()), *(options.key or ())):  # none of them may have come with what is checked
+            if text.startswith("@") and Path(text[1:]).resolve().is_relative_to(outside.resolve()):
+                raise OptionError(f"{text[1:]} is in the folder that is checked. Name a file that you kept elsewhere.")
+        heads, keys = kept_heads(options.head or ()), trusted_keys(options.key or ())
+        kept = KeptProof(fingerprint=fingerprint, heads=heads, keys=keys, receipts=options.receipt or ())
         if folder is not None:
             result = check_folder(folder, besides, kept)
             if _is_address(place):
@@ -76,15 +84,6 @@ def _published_folder(source: str) -> Iterator[Path | None]:
         yield Path(spare) if fetch_folder(source, Path(spare)) else None
 
 
-def _outside(given: Sequence[str] | None, folder: Path) -> list[str]:
-    """Heads or keys as they were given; a file of them may not be one that came with what is checked."""
-    for text in given or ():
-        path = Path(text.removeprefix("@"))
-        if text.startswith("@") and path.resolve().is_relative_to(folder.resolve()):
-            raise OptionError(f"{path} is in the folder that is checked. Name a file that you kept elsewhere.")
-    return list(given or ())
-
-
 def _is_address(source: str) -> bool:
     """Whether a source is an address, and no path."""
     return source.startswith(("http://", "https://"))
@@ -110,7 +109,7 @@ def _check_lines(source: str, kept: KeptProof) -> Finding:
     first = next(lines, b"")
     if not first.startswith(b'{"witness":'):
         raise OptionError(f"{source} cannot be verified: {VERIFIABLE}")
-    result = check_witness(chain([first], lines), source, kept.heads, heads, kept.keys, kept.receipts)
+    result = check_witness(chain([first], lines), source, kept, heads)
     for rank, row in enumerate(result.values["board"], start=1):
         deviation = "" if row["deviation"] is None else f"  RD {points(row['deviation'], 1):>5}"
         result.messages.append(f"{rank:>4}  {points(row['rating']):>6}{deviation}  {shortened(row['model'])}")

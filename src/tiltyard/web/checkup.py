@@ -12,6 +12,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
+from datetime import date
 from enum import StrEnum
 from http.client import HTTPException
 from ipaddress import ip_address
@@ -26,11 +27,11 @@ import msgspec
 
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.store import Store
-from tiltyard.arena.store.outside import OLD_SECRET_DAYS
+from tiltyard.arena.store.outside import OLD_SECRET_DAYS, Outside
 from tiltyard.arena.store.reading import backlog, events_ahead, latest_blocks, server_time
-from tiltyard.arena.store.site_texts import holds_secret
+from tiltyard.errors import StoreError
 from tiltyard.validity.limits import shared_block
-from tiltyard.web.settings import ADMIN_SECRET_VARIABLE, SECRET_VARIABLE
+from tiltyard.web.settings import ADMIN_SECRET_VARIABLE, SECRET_LENGTH, SECRET_VARIABLE
 
 DAY = 86_400
 STALE_DAYS = 2
@@ -165,20 +166,17 @@ def _check_limits(policy: Policy) -> Iterator[CheckupLine]:
 
 def check_secrets(store: Store | None, environment: Mapping[str, str] = os.environ) -> Iterator[CheckupLine]:
     """Whether the site's secrets are where they belong; they are never shown."""
-    given, place = environment.get(SECRET_VARIABLE, ""), None if store is None else store.outside.key_path
-    if store is not None and holds_secret(store):
-        message = "the site's secret lies in the database, and so in every copy of it"
-        yield repair("secrets", message, "Start the site, which moves it out; then run `tiltyard arena new-secret`.")
-    if "," in given:
+    given = environment.get(SECRET_VARIABLE, "")
+    if given and min(map(len, given.split(","))) < SECRET_LENGTH:
+        message = f"{SECRET_VARIABLE} has a secret of fewer than {SECRET_LENGTH} characters: no site starts with it"
+        yield repair("secrets", message, "Set one from `openssl rand -hex 32`.")
+    elif "," in given:
         todo = f"Take the old one away after {OLD_SECRET_DAYS} days."
         yield look("secrets", f"{SECRET_VARIABLE} is set, with an old one whose cookies are still taken", todo)
     elif given:
         yield good("secrets", f"{SECRET_VARIABLE} is set")
-    elif place is not None and place.is_file():
-        if place.stat().st_mode & 0o077:
-            yield repair("secrets", f"{place} can be read by other users of this machine", f"chmod 600 {place}")
-        else:
-            yield good("secrets", f"the site's secret is in {place}")
+    elif store is not None and store.outside.key_path.is_file():
+        yield _check_key_file(store.outside)
     else:
         todo = f"Start the site, which makes a key file; on several hosts set {SECRET_VARIABLE} to 64 random letters."
         yield look("secrets", f"{SECRET_VARIABLE} is not set here, and there is no key file", todo)
@@ -188,6 +186,17 @@ def check_secrets(store: Store | None, environment: Mapping[str, str] = os.envir
         yield look(
             "secrets", f"{ADMIN_SECRET_VARIABLE} is not set here: /admin is closed", "Set it, or leave it closed."
         )
+
+
+def _check_key_file(outside: Outside) -> CheckupLine:
+    try:
+        outside.secrets(date.today())
+    except StoreError as error:
+        return repair("secrets", str(error), "With it as it is no site starts.")
+    if outside.key_path.stat().st_mode & 0o077:
+        message = f"{outside.key_path} can be read by other users of this machine"
+        return repair("secrets", message, f"chmod 600 {outside.key_path}")
+    return good("secrets", f"the site's secret is in {outside.key_path}")
 
 
 def check_backups(folder: Path, now: float) -> CheckupLine:

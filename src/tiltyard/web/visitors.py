@@ -139,12 +139,16 @@ class Visitors:
         return None if voter is None else Visitor(request.state.address, voter)
 
     async def returning(self, request: Request) -> Visitor:
-        """A visitor who was here before, from memory: what they do looks whether they were forgotten meanwhile."""
+        """A visitor who was here before, from memory: what they do looks whether they were forgotten meanwhile.
+
+        Their cookie lasts a year from then on, so that whoever votes can have themselves forgotten.
+        """
         cookie = request.state.cookie
         voter = self._voters.get(self.cookies.hash(cookie)) if cookie else None
         voter = voter or await self.known(request)
         if voter is None:
             raise NotYours("there is no such matchup for this voter. Ask for one.")
+        request.state.sets_cookie = True
         return Visitor(request.state.address, voter)
 
     async def enter(self, request: Request, invitation: str = "") -> Visitor:
@@ -248,16 +252,11 @@ class Visitors:
 
 def check_origin(request: Request, settings: SiteSettings) -> None:
     """Refuse requests from another site's page. Programs other than browsers do not state an origin."""
-    origin = request.headers.get("origin")
-    if origin is None:
-        if _from_elsewhere(request):
-            raise _foreign()
-        return
-    ours = {request.headers.get("host", "").lower()}
+    origin, ours = request.headers.get("origin"), {request.headers.get("host", "").lower()}
     if settings.public_url is not None:
         ours.add(urlsplit(settings.public_url).netloc.lower())
-    if _netloc(origin) not in ours:
-        raise _foreign()
+    if _from_elsewhere(request) if origin is None else _netloc(origin) not in ours:
+        raise Failure(403, "foreign_origin", "the request came from another site's page. Send it from this site.")
 
 
 def _from_elsewhere(request: Request) -> bool:
@@ -271,7 +270,3 @@ def _netloc(origin: str) -> str | None:
     except ValueError:
         return None
     return parts.netloc.lower() if parts.scheme in ("http", "https") and parts.netloc else None
-
-
-def _foreign() -> Failure:
-    return Failure(403, "foreign_origin", "the request came from another site's page. Send it from this site.")

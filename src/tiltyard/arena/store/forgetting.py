@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from operator import add
 from typing import Any
@@ -59,15 +60,17 @@ def forget_cookie(store: Store, cookie_hash: str) -> None:
     """Forget the visitor with this cookie, in all their browsers."""
     voter = store.known_voter(cookie_hash)
     if voter is not None:
-        forget_voters(store, [voter])
+        with suppress(OptionError):  # by another process meanwhile
+            forget_voters(store, [voter])
 
 
 def forget_voters(store: Store, voters: Sequence[str]) -> Deleted:
-    """Forget the visitors with these random keys; their votes stay.
-
-    What is noted outside is of their cookies: a hash of a key that is public with votes would lead back to them.
-    """
+    """Forget the visitors with these random keys; their votes stay. If one is known to nobody, nobody is forgotten."""
     with store.database.write(lock=True) as connection:
+        known = connection.rows("SELECT voter FROM voters WHERE voter IN ??", list(voters))
+        missing = sorted(set(voters) - {voter for (voter,) in known})
+        if missing:
+            raise OptionError(f"nothing leads from the key {missing[0]!r} to anybody: forgotten already, or mistyped.")
         result = _note_and_forget(store, connection, voters)
     store.database.purge_deleted()
     return result
@@ -75,16 +78,15 @@ def forget_voters(store: Store, voters: Sequence[str]) -> Deleted:
 
 def forget_invitation(store: Store, which: str) -> Deleted:
     """Forget the invitations with this label, or whose shown name this is, and everybody who used one of them."""
-    with store.database.read() as connection:
-        names = connection.rows(
+    with store.database.write(lock=True) as connection:
+        rows = connection.rows(
             "SELECT name FROM invitations WHERE label = ? OR substr(name, 1, ?) = ?", which, SHOWN_LETTERS, which
         )
-    if not names:
-        raise OptionError(f"no invitation has the name or the label {which!r}. `arena invite` lists them.")
-    listed = [name for (name,) in names]
-    store.outside.note_deleted("invitation", listed)
-    with store.database.write(lock=True) as connection:
-        result = _note_and_forget(store, connection, _users(connection, listed), listed)
+        if not rows:
+            raise OptionError(f"no invitation has the name or the label {which!r}. `arena invite` lists them.")
+        names = [name for (name,) in rows]
+        store.outside.note_deleted("invitation", names)
+        result = _note_and_forget(store, connection, _users(connection, names), names)
     store.database.purge_deleted()
     return result
 
@@ -152,13 +154,9 @@ def forget_again(store: Store) -> None:
 
 
 def _forget_until(connection: Connection, until: int) -> Deleted:
-    """Forget all who came until then; with nobody left, also whatever names nobody."""
+    """Forget all who came until then, and all networks."""
     rows = connection.rows("SELECT DISTINCT voter FROM voters WHERE created_at <= ?", until)
-    result = _forget(connection, [voter for (voter,) in rows])
-    networks = drop_networks(connection)
-    comments = connection.execute("DELETE FROM texts WHERE kind = 'comment' AND at <= ?", until)
-    reports = connection.execute("UPDATE reports SET reason = '' WHERE at <= ? AND reason <> ''", until)
-    return result + networks + Deleted(comments=comments, reports=reports)
+    return _forget(connection, [voter for (voter,) in rows]) + drop_networks(connection)
 
 
 def _users(connection: Connection, invitations: Sequence[str]) -> list[str]:
@@ -178,6 +176,7 @@ def drop_networks(connection: Connection) -> Deleted:
 def _note_and_forget(
     store: Store, connection: Connection, voters: Sequence[str], invitations: Sequence[str] = ()
 ) -> Deleted:
+    # A hash of a voter's key, which is public with votes, would lead back to them; that of a cookie does not.
     cookies = connection.rows("SELECT cookie_hash FROM voters WHERE voter IN ??", list(voters))
     store.outside.note_deleted("voter", [cookie for (cookie,) in cookies])
     return _forget(connection, voters, invitations)

@@ -18,7 +18,10 @@ from tiltyard.errors import StoreError
 from tiltyard.files import append_bytes, write_private
 
 OLD_SECRET_DAYS = 30
-"""For how many days cookies signed with the secret before are taken, and signed anew."""
+"""For how many days cookies signed with a secret before are taken, and signed anew."""
+
+KEY_FILE = re.compile(r"[\w-]{43}(?:\n[\w-]{43} [0-9-]{10})*\n?", re.ASCII)
+"""The secret; below it, for a while, those before it and their last days, the latest first."""
 
 ALL = "all"
 """Of a line of deletions: every visitor who came until then."""
@@ -41,18 +44,26 @@ class Outside:
         self.key_path = self.folder / f"{arena}.key"
         self.deletions_path = self.folder / f"{arena}.forgotten"
 
-    # --- The secret: one line; below it, for a while, the one before and its last day ---
+    # --- The secret ---
 
     def secrets(self, today: date) -> str:
-        """The secret of the key file, and after a comma the one before while it is taken; '' if there is no file."""
+        """The secret of the key file and, after commas, those before it that are still taken; '' without a file."""
+        return ",".join(line[:43] for line in self._key_lines(today))
+
+    def _key_lines(self, today: date) -> list[str]:
         try:
-            lines = self.key_path.read_text("ascii").splitlines()
+            text = self.key_path.read_text("ascii")
         except FileNotFoundError:
-            return ""
+            return []
         except (OSError, UnicodeDecodeError) as error:
             raise StoreError(f"cannot read the key file {self.key_path}: {error}. Restore or remove it.") from None
-        old, _, until = lines[1].partition(" ") if len(lines) > 1 else ("", "", "")
-        return f"{lines[0]},{old}" if old and today.isoformat() <= until else "".join(lines[:1])
+        if not KEY_FILE.fullmatch(text):
+            raise StoreError(
+                f"the key file {self.key_path} is empty or damaged. Restore it, or remove it: then every visitor "
+                "starts anew."
+            )
+        now, *before = text.splitlines()
+        return [now, *(line for line in before if today.isoformat() <= line[44:])]
 
     def about_secret(self) -> str:
         """Where the secret is that signs cookies, for whoever starts a site; without a file it is about to be made."""
@@ -60,12 +71,12 @@ class Outside:
         new = "It is new, since there was no such file: whoever has a cookie of before starts anew."
         return where if self.key_path.exists() else f"{where}. {new}"
 
-    def make_secret(self, secret: str = "") -> None:
-        """Make the key file, with a random secret unless one is given; of two at once, either."""
+    def make_secret(self) -> None:
+        """Make the key file with a random secret; of two at once, either."""
         self.check_folder()
         part = self.key_path.with_name(f"{self.arena}.{secrets.token_hex(6)}.part")
         try:
-            write_private(part, f"{secret or secrets.token_urlsafe(32)}\n".encode())
+            write_private(part, f"{secrets.token_urlsafe(32)}\n".encode())
             os.link(part, self.key_path)
         except FileExistsError:
             pass
@@ -74,8 +85,9 @@ class Outside:
 
     def change_secret(self, today: date) -> date:
         """Put a new secret into the key file; the last day on which the one before is taken."""
-        before, until = self.secrets(today).partition(",")[0], today + timedelta(OLD_SECRET_DAYS)
-        write_private(self.key_path, f"{secrets.token_urlsafe(32)}\n{before} {until}\n".encode())
+        (now, *before), until = self._key_lines(today), today + timedelta(OLD_SECRET_DAYS)
+        lines = (secrets.token_urlsafe(32), f"{now} {until}", *before, "")
+        write_private(self.key_path, "\n".join(lines).encode())
         return until
 
     # --- What was deleted: a kind and a hash on each line ---

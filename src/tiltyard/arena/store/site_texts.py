@@ -10,24 +10,22 @@ from datetime import date
 from typing import Literal
 
 from tiltyard.arena.store import Store
-from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.forgetting import TABLES, drop_networks
 from tiltyard.errors import OptionError
 
 Shown = Literal["notice", "consent", "privacy"]
 """What an operator may say: on every page, beside the start button, and on the privacy page."""
 
-SECRET = "secret"  # noqa: S105 - the name of a row
-MADE_UNDER = "networks"
+MADE_UNDER: Literal["networks"] = "networks"
 """The row that says under which secret networks were hashed last: 16 bits of its hash, too few to find it by."""
 
 LONGEST: dict[Shown, int] = {"notice": 500, "consent": 500, "privacy": 10_000}
 
 
-def site_text(store: Store, name: Shown | Literal["screened"]) -> str:
+def site_text(store: Store, name: Shown | Literal["screened", "networks"]) -> str:
     """The text under this name; '' if there is none. `screened` is what the answers were screened as last."""
     with store.database.read() as connection:
-        return _text(connection, name)
+        return str(connection.value("SELECT text FROM site_texts WHERE name = ?", name) or "")
 
 
 def set_site_text(store: Store, name: Shown, text: str) -> None:
@@ -53,34 +51,23 @@ def set_screened(store: Store, digest: str) -> None:
         )
 
 
-def holds_secret(store: Store) -> bool:
-    """Whether a secret lies in the database, where every copy of it has it."""
-    with store.database.read() as connection:
-        return bool(_text(connection, SECRET))
-
-
 def site_secrets(store: Store, given: str, today: date) -> str:
-    """The secret of a site and, after a comma, those that it still takes: as given, else of the key file.
+    """The secret of a site and, after commas, those that it still takes: as given, else of the key file.
 
-    The key file is made if there is none. A secret that lies in the database is moved there, or deleted. If the secret
-    is another one than last time, what was made of networks under the old one is dropped.
+    The key file is made if there is none. If the secret is another one than last time, what was made of networks under
+    the old one is dropped.
     """
-    with store.database.read() as connection:
-        inside, before = _text(connection, SECRET), _text(connection, MADE_UNDER)
+    before = site_text(store, MADE_UNDER)
     result = given or store.outside.secrets(today)
     if not result:
-        store.outside.make_secret(inside)
+        store.outside.make_secret()
         result = store.outside.secrets(today)
     mark = hashlib.sha256(f"networks\n{result.partition(',')[0]}".encode("utf-8", "surrogateescape")).hexdigest()[:4]
-    if inside or mark != before:
+    if mark != before:
         with store.database.write(lock=True) as connection:
-            connection.execute("DELETE FROM site_texts WHERE name IN ??", [SECRET, MADE_UNDER])
+            connection.execute("DELETE FROM site_texts WHERE name = ?", MADE_UNDER)
             connection.execute("INSERT INTO site_texts VALUES (?, ?)", MADE_UNDER, mark)
             if before:
                 drop_networks(connection)
-        store.database.purge_deleted("site_texts", *TABLES)
+        store.database.purge_deleted(*TABLES)
     return result
-
-
-def _text(connection: Connection, name: str) -> str:
-    return str(connection.value("SELECT text FROM site_texts WHERE name = ?", name) or "")

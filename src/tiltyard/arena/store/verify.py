@@ -213,9 +213,9 @@ class _Check:
             self._report_matchups()
             for seq in sorted(self.checkpoints):
                 self.find("checkpoints", f"seq {seq}", "does not follow from the log")
-        for name, what in wrong_texts(connection):
+        for name, what in (wrong := list(wrong_texts(connection))):
             self.find("texts", name, what)
-        for name, what in damaged_files(connection):
+        for name, what in () if wrong else damaged_files(connection):  # which the texts name
             self.find("files", f"sha256 {name[:16]}…", what)
         tallies = self.state.tallies
         votes = int(tallies.rated.sum() + tallies.both_bad.view.sum()) // 2
