@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from tiltyard.boards import WinRate as WinRate
     from tiltyard.decisions import Difference as Difference
     from tiltyard.decisions import GateResult as GateResult
-    from tiltyard.decisions import MetricsComparison as MetricsComparison
-    from tiltyard.decisions import MetricsGate as MetricsGate
     from tiltyard.decisions import RunComparison as RunComparison
     from tiltyard.decisions import SamplePlan as SamplePlan
     from tiltyard.decisions import ScoreBoard as ScoreBoard
@@ -61,7 +59,7 @@ _HOMES = {
     "tiltyard.battles": "Battle BattleTable Outcome Source battles_to_frame read_battles write_battles",
     "tiltyard.boards": "BoardComparison BoardsByValue BradleyTerry Elo EloReport Glicko2 Leaderboard PermutationElo "
     "RatingEntry RatingsFile WinRate",
-    "tiltyard.decisions": "Difference GateResult MetricsComparison MetricsGate RunComparison SamplePlan ScoreBoard",
+    "tiltyard.decisions": "Difference GateResult RunComparison SamplePlan ScoreBoard",
     "tiltyard.errors": "TiltyardError",
     **{f"tiltyard.verbs.{verb}": verb for verb in _VERBS.split()},
     "tiltyard.verbs.rate": "rate rate_by",

@@ -21,7 +21,7 @@ from tiltyard.arena import events as e
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.state import CastVote, VoteStanding
 from tiltyard.arena.weights import ContestedModel
-from tiltyard.decisions.records import EstimatedDifference
+from tiltyard.decisions import EstimatedDifference
 from tiltyard.pages.escaping import Html
 from tiltyard.reporting import weekly_text as said
 from tiltyard.reporting.weekly import by_shown_name

@@ -18,7 +18,7 @@ from tiltyard.battles.table import MISSING, BattleTable, Codes, concat
 from tiltyard.boards.leaderboard import RatingEntry
 from tiltyard.boards.preparation import select
 from tiltyard.boards.text import footnotes, headline, interval_text, percent, rank_text
-from tiltyard.decisions.records import Difference
+from tiltyard.decisions import RatingDifference
 from tiltyard.pages.escaping import Html, shortened
 from tiltyard.pages.figures import count, plural, points
 from tiltyard.pages.html import package_text, page
@@ -267,7 +267,7 @@ def _ranks_in(published: PublishedBoard, parts: list[BoardPart]) -> tuple[list[s
     return [shortened(part.label, 24) for part, _ in boards], rows
 
 
-def pair_page(context: PageContext, file: str, result: Difference) -> bytes:
+def pair_page(context: PageContext, file: str, result: RatingDifference) -> bytes:
     """The page of two models."""
     return comparison_page(
         result,

@@ -19,8 +19,7 @@ from tiltyard.battles.writing import write_battles, write_lines
 from tiltyard.boards.bradley_terry import Solved
 from tiltyard.boards.leaderboard import RatingEntry, RatingsFile
 from tiltyard.boards.text import rank_text
-from tiltyard.decisions.records import Difference
-from tiltyard.decisions.two_models import compare_in
+from tiltyard.decisions import RatingDifference, compare_in
 from tiltyard.errors import BattleError, RatingError
 from tiltyard.files import json_text
 from tiltyard.pages.figures import plain_count, points
@@ -162,7 +161,7 @@ def _pages(
     yield from board_pages(context, hashes[COLUMNS].sha256)
 
 
-def _compared(publication: StaticSite) -> dict[tuple[str, str], Difference]:
+def _compared(publication: StaticSite) -> dict[tuple[str, str], RatingDifference]:
     """The difference of every pair that has a page: neighbours on the board, and the first models with each other."""
     estimator, solved_before = publication.rules.estimator(), dict[tuple[str, str], "Solved"]()
     compared = {}

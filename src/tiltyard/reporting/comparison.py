@@ -11,9 +11,15 @@ import numpy as np
 
 from tiltyard.battles.table import BattleTable
 from tiltyard.boards.text import percent
-from tiltyard.decisions import words
-from tiltyard.decisions.prompts import PromptScore
-from tiltyard.decisions.records import Difference, EntrantChange, EstimatedDifference, RunComparison, ScoreFacts
+from tiltyard.decisions import (
+    EntrantChange,
+    EstimatedDifference,
+    PromptScore,
+    RatingDifference,
+    RunComparison,
+    ScoreDifference,
+)
+from tiltyard.decisions import render as words
 from tiltyard.judging.run_folder import read_object, require
 from tiltyard.pages import svg
 from tiltyard.pages.escaping import Html
@@ -44,7 +50,7 @@ ROOM_FOR_TEXTS = 12_000_000
 
 
 def comparison_page(
-    result: Difference,
+    result: RatingDifference,
     table: BattleTable,
     *,
     run: Run | None = None,
@@ -90,7 +96,7 @@ def runs_page(result: RunComparison, *, new: Run | None = None, old: Run | None 
     )
 
 
-def _page(template: str, result: Difference | RunComparison, *, style: str = "", **values: Any) -> str:
+def _page(template: str, result: RatingDifference | RunComparison, *, style: str = "", **values: Any) -> str:
     return page(
         template,
         title=f"{result.new} against {result.old}",
@@ -111,7 +117,7 @@ def run_behind(folder: Path) -> Run:
     return read_run(folder)
 
 
-def scale_of(differences: Iterable[EstimatedDifference | Difference]) -> svg.Scale:
+def scale_of(differences: Iterable[EstimatedDifference | RatingDifference]) -> svg.Scale:
     """A scale that holds zero and these differences with their intervals."""
     ends = [end for one in differences for end in (one.difference, one.low, one.high) if end is not None]
     return svg.Scale.of([0.0, *ends])
@@ -141,7 +147,7 @@ def _anchors(run: Run | None) -> dict[str, str]:
 
 
 def _grid(
-    result: Difference, battles: BattleTable, run: Run | None, texts: Mapping[str, str], views: Mapping[str, Html]
+    result: RatingDifference, battles: BattleTable, run: Run | None, texts: Mapping[str, str], views: Mapping[str, Html]
 ) -> dict[str, Any] | None:
     """The prompts with the heaviest losses first; None where battles do not name any.
 
@@ -189,7 +195,7 @@ def _grid(
     )
 
 
-def _met(result: Difference, battles: BattleTable) -> list[str]:
+def _met(result: RatingDifference, battles: BattleTable) -> list[str]:
     """The other models that the two met, those they met most first."""
     codes = [battles.models.index(name) for name in (result.new, result.old) if name in battles.models]
     met = np.zeros(len(battles.models))
@@ -213,7 +219,7 @@ def _telling(one: PromptScore) -> tuple[float, ...]:
     return (abs(one.net), abs(one.change or 0.0), one.wins + one.losses + one.ties)
 
 
-def _views(result: Difference, run: Run, battles: BattleTable) -> dict[str, Html]:
+def _views(result: RatingDifference, run: Run, battles: BattleTable) -> dict[str, Html]:
     """Answers and the judge's words by prompt, the most telling prompts first while there is room."""
     two, anchors = (result.new, result.old), _anchors(run)
     named = battles.text_column("dimension") if "dimension" in battles.columns else None
@@ -339,10 +345,10 @@ class DifferenceRow(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-def score_page(answers: Sequence[Difference]) -> str:
+def score_page(answers: Sequence[ScoreDifference]) -> str:
     """The page of two models by one metric or several."""
     first = answers[0]
-    sections = [_section(one, one.scores) for one in answers if one.scores is not None]
+    sections = [_section(answer) for answer in answers]
     return page(
         "reporting/scores.html",
         title=f"{first.new} against {first.old}",
@@ -353,20 +359,19 @@ def score_page(answers: Sequence[Difference]) -> str:
     )
 
 
-def _section(answer: Difference, facts: ScoreFacts) -> dict[str, Any]:
+def _section(answer: ScoreDifference) -> dict[str, Any]:
     """What a page shows of one metric: titled tables of differences with a note and a scale, and lists of prompts."""
-    means, tables = (facts.new_mean, facts.old_mean), []
+    means, tables = (answer.new_mean, answer.old_mean), []
     for column in dict.fromkeys(part.column for part in answer.parts):
         parts = [part for part in answer.parts if part.column == column]
         rows = [DifferenceRow(part.value, part.means, part.estimate, part.reason or "") for part in parts]
         note = "The intervals hold for all values at once, so each is wider than one alone would be."
         tables.append((f"By {column}", [DifferenceRow("all prompts", means, answer.estimate), *rows], note))
-    tables = tables or [("", [DifferenceRow(facts.sample, means, answer.estimate)], "")]
+    tables = tables or [("", [DifferenceRow(words.sample(answer), means, answer.estimate)], "")]
     return {
         "answer": answer,
-        "facts": facts,
         "side": words.side(answer.low, answer.high),
-        "tables": [(*table, _scale_in_unit(table[1], facts.unit.factor)) for table in tables],
+        "tables": [(*table, _scale_in_unit(table[1], answer.unit.factor)) for table in tables],
         "prompts": [(title[0].upper() + title[1:], some) for title, some in words.prompt_lists(answer, PROMPTS_LISTED)],
         "notes": words.footnotes(answer),
     }

@@ -117,7 +117,7 @@ class GridRow:
 
 def cells_by_prompt(battles: BattleTable, models: Sequence[str]) -> dict[str, list[GridCell | None]]:
     """For every prompt a cell for each of these models, in their order; empty where prompts are unknown."""
-    from tiltyard.decisions.prompts import scores  # the live site draws grids without it
+    from tiltyard.decisions import results_of_a  # the live site draws grids without it
 
     if PROMPT not in battles.columns or not models:
         return {}
@@ -125,7 +125,7 @@ def cells_by_prompt(battles: BattleTable, models: Sequence[str]) -> dict[str, li
     place = np.full(len(battles.models), -1)
     place[[battles.models.index(name) for name in models]] = np.arange(len(models))
     shape = (len(prompts.labels), len(models))
-    score_a, bad = scores(battles), battles.outcome == Outcome.BOTH_BAD.code
+    score_a, bad = results_of_a(battles), battles.outcome == Outcome.BOTH_BAD.code
     sums = np.zeros((5, *shape))
     for model, score, won, lost in (
         (battles.model_a, score_a, Outcome.A.code, Outcome.B.code),

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.decisions.scores import compare_scores
+from tiltyard.decisions import compare_scores
 from tiltyard.errors import TiltyardError
 from tiltyard.judging.run_folder import read_lines
 from tiltyard.judging.scoring import SCALES

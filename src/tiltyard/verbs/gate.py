@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from tiltyard.decisions import Difference, GateResult, MetricsComparison, MetricsGate, RunComparison
-from tiltyard.decisions.gate import judge_difference, judge_metrics
+from tiltyard.decisions import (
+    Difference,
+    GateResult,
+    MetricsComparison,
+    MetricsGate,
+    RunComparison,
+    judge_difference,
+    judge_metrics,
+)
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import CompareOptions, GateOptions, GateRule, accepts_options, options_of
 from tiltyard.verbs.compare import compare

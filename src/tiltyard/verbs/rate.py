@@ -15,9 +15,7 @@ from tiltyard.boards.charts import SUFFIXES as SUFFIXES
 from tiltyard.boards.charts import check_path as check_path
 from tiltyard.boards.rating import Estimator, make_estimator, open_source, rate_with
 from tiltyard.boards.rating import rate_by as boards_by_value
-from tiltyard.decisions import ScoreBoard, ScoreBoards
-from tiltyard.decisions.score_board import score_boards
-from tiltyard.decisions.scores import ABOUT_BATTLES
+from tiltyard.decisions import ABOUT_BATTLES, ScoreBoard, ScoreBoards, score_boards
 from tiltyard.errors import Message, OptionError, OptionValue, RatingError
 from tiltyard.options import BoardOptions, RateOptions, ScoreBoardOptions, VerbOptions, accepts_options, options_of
 from tiltyard.scores import ReadScoresOptions, as_battles, holds_scores, read_scores

@@ -36,8 +36,7 @@ from tiltyard.arena.state import ArenaState, CastVote, VoteStanding
 from tiltyard.arena.units import HOUR
 from tiltyard.arena.votes import VoteColumns, VoteTable
 from tiltyard.battles.battle import Outcome
-from tiltyard.decisions.records import EstimatedDifference
-from tiltyard.decisions.two_models import compare_in
+from tiltyard.decisions import EstimatedDifference, compare_in
 from tiltyard.errors import TiltyardError
 from tiltyard.reporting.grid import GridCell, GridRow, grid
 from tiltyard.validity.calibration import CalibrationCurve
@@ -423,7 +422,7 @@ def estimated_difference(snapshot: Snapshot, a: str, b: str) -> EstimatedDiffere
         return None
     slope, plain = study.offline.slope, result.estimate
     low, high = (None if end is None else slope * end for end in (plain.low, plain.high))
-    return replace(plain, difference=slope * plain.difference, low=low, high=high)
+    return msgspec.structs.replace(plain, difference=slope * plain.difference, low=low, high=high)
 
 
 def records_by_prompt(votes: VoteTable, a: int, b: int) -> tuple[Record, ...]:

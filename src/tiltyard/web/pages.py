@@ -24,8 +24,7 @@ from tiltyard.arena.store.forgetting import kept_about
 from tiltyard.arena.store.matchups import final_votes
 from tiltyard.arena.store.weeks import KeptWeek, WeekTexts, kept_weeks, week_texts
 from tiltyard.arena.verdict import MODEL_VOTES
-from tiltyard.decisions.records import EstimatedDifference
-from tiltyard.decisions.words import between, side, signed
+from tiltyard.decisions import POINTS, EstimatedDifference, side
 from tiltyard.errors import ArenaError
 from tiltyard.pages.escaping import Html, shortened
 from tiltyard.reporting.weekly import week_view
@@ -269,7 +268,7 @@ def difference_words(page: ComparePage) -> str:
     """The difference of two models in one sentence, with its interval."""
     result = page.difference
     assert result is not None
-    ahead = f"{signed(result.difference)} points ({between(result.low, result.high)})"
+    ahead = f"{POINTS.signed(result.difference)} points ({POINTS.between(result.low, result.high)})"
     a, b = page.a.display_name, page.b.display_name
     if wide_open(result):
         return f"The votes cannot tell {a} from {b} yet: either could be more than {WIDE_OPEN} points ahead."
