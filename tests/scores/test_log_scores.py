@@ -51,7 +51,7 @@ def test_exports_give_scores_by_model_and_prompt(tool: str) -> None:
     assert table.metric.lower() == "exact"
     assert sorted(table.prompts) == [f"What is {n}+{n}?" for n in range(6)]
     answer = ty.compare("v2", "v1", battles=files)
-    assert (answer.difference, answer.scores.old_mean) == pytest.approx((1 / 3, 4 / 6))
+    assert (answer.difference, answer.old_mean) == pytest.approx((1 / 3, 4 / 6))
 
 
 def test_logs_of_promptfoo_lm_eval_and_mt_bench_give_scores() -> None:
