@@ -10,19 +10,10 @@ from typing import Any
 import pytest
 
 import tiltyard as ty
-from tiltyard.battles import log_readers
-from tiltyard.battles.inputs import BattleFile
-from tiltyard.battles.log_readers import READERS, log_reader
+from tiltyard.battles import BattleFile, ScoredAnswer, ScoredRun, log_reader, log_readers
+from tiltyard.battles.log_readers import READERS, LogReader, check_log_reader
 from tiltyard.errors import BattleError, OptionError, ScoreError
-from tiltyard.scores import (
-    LogReader,
-    ReadScoresOptions,
-    ScoredAnswer,
-    ScoredRun,
-    check_log_reader,
-    holds_scores,
-    read_scores,
-)
+from tiltyard.scores import ReadScoresOptions, holds_scores, read_scores
 
 LOGS = Path(__file__).parent.parent / "battles" / "logs"
 EXPORTS = LOGS / "exports"
