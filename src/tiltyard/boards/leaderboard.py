@@ -34,7 +34,7 @@ from tiltyard.ratings.ranks import ranks
 from tiltyard.types import Floats, Result
 
 if TYPE_CHECKING:
-    from tiltyard.boards.comparison import BoardComparison
+    from tiltyard.boards import BoardComparison
 
 
 @dataclass(frozen=True, slots=True)
