@@ -20,6 +20,7 @@ from starlette.testclient import TestClient
 
 from tests import within
 from tests.arena.engines import sql
+from tests.sizes import size
 from tests.web.sites import SECRET, SmallSite, form_in, hidden_fields, small_site, vote_once, vote_page
 from tests.web.test_reasons import explain
 from tiltyard.arena.commands import CloseExpired
@@ -30,7 +31,8 @@ from tiltyard.arena.policy import EntryRules, Limits, Policy
 from tiltyard.arena.service import Arena, clock
 from tiltyard.arena.store import Store, site_texts
 from tiltyard.arena.store.database import SCHEMA
-from tiltyard.arena.store.forgetting import TABLES, forget_voters, tidy
+from tiltyard.arena.store.erasing import TABLES as ERASABLE
+from tiltyard.arena.store.forgetting import TABLES, forget_everybody, forget_voters, tidy
 from tiltyard.arena.store.invitations import hashed, make_invitations
 from tiltyard.arena.store.outside import Outside, deletion
 from tiltyard.arena.store.verify import verify
@@ -41,6 +43,7 @@ from tiltyard.validity.limits import networks_of
 from tiltyard.web.visitors import derived_key
 
 HOME, OFFICE = "203.0.113.77", "198.51.100.7"
+KILLS = size(16, soak=60)
 COMMENT, REPORT = "Jane Roe of 5 Elm Street wrote this", "she is called Jane Roe"
 
 
@@ -236,7 +239,10 @@ def test_no_byte_of_who_is_forgotten_stays_in_the_files(sqlite_url: str) -> None
         assert not [key for key in keys if key.encode() in after]
 
 
-def test_postgresql_writes_the_tables_anew_so_that_no_byte_stays_in_their_files(postgresql_url: str) -> None:
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_postgresql_writes_the_tables_anew_so_that_no_byte_stays_in_their_files(
+    postgresql_url: str, tmp_path: Path, elsewhere: bool
+) -> None:
     def in_files() -> bytes:
         with psycopg.connect(postgresql_url, autocommit=True) as connection:
             connection.execute("CHECKPOINT")
@@ -247,9 +253,22 @@ def test_postgresql_writes_the_tables_anew_so_that_no_byte_stays_in_their_files(
     with small_site(postgresql_url, rate_limit=True) as site:
         ann = somebody(site, HOME)
         assert all(trace.encode() in in_files() for trace in ann.traces)
-        forget_me(ann)
+        if elsewhere:
+            assert within.run(tmp_path, "arena", "forget", ann.voter, "--db", postgresql_url).returncode == 0
+        else:
+            forget_me(ann)
         tidy(site.arena.store, clock(), 400)  # as the site does every six hours
         assert not [trace for trace in ann.traces if trace.encode() in in_files()]
+
+
+def test_postgresql_samples_nothing_that_may_be_deleted(postgresql_url: str) -> None:
+    with small_site(postgresql_url, rate_limit=True) as site:
+        people = [somebody(site, f"203.0.{number}.7") for number in range(3)]
+        sql(postgresql_url, "ANALYZE")
+        samples = sql(postgresql_url, "SELECT tablename, most_common_vals::text, histogram_bounds::text FROM pg_stats")
+    assert all(person.voter in str(samples) for person in people), "the keys in the log"
+    assert not [trace for person in people for trace in person.traces if trace in str(samples)]
+    assert not {name for name, *_ in samples} & {*TABLES, *ERASABLE}
 
 
 def test_while_somebody_reads_traces_stay_until_the_next_tidying(sqlite_url: str) -> None:
@@ -316,7 +335,8 @@ def test_the_file_about_oneself_has_everything_and_names_no_model_too_early(site
     (network,) = about["networks"]
     assert network["key"] in {one["network_of_vote"] for one in about["matchups"]}
     voted, waiting = about["matchups"]
-    assert voted["choice"] == "A"
+    ((served,), *_) = sql(site.url, "SELECT body FROM events WHERE kind = 'matchup_served' ORDER BY seq")
+    assert (voted["choice"], voted["prompt_id"]) == ("A", json.loads(str(served))["prompt_id"])
     assert voted["model_a"] is not None
     receipt = ann.client.get(f"/api/v1/matchups/{voted['matchup_id']}").json()["receipt"]
     assert (voted["receipt"], waiting["receipt"]) == (receipt, None)
@@ -467,13 +487,23 @@ def test_without_the_list_of_deletions_one_command_forgets_everybody(arena_url: 
     assert verify(arena_url).votes == 2
 
 
-def test_what_was_said_after_everybody_was_forgotten_stays(sqlite_url: str) -> None:
+@pytest.mark.parametrize("ahead", [-400, 0, 400])
+def test_all_of_an_older_copy_are_forgotten_and_nobody_who_comes_later_whatever_the_clock_says(
+    sqlite_url: str, tmp_path: Path, ahead: int
+) -> None:
+    copies = [(sqlite_url, 1)]
     with small_site(sqlite_url) as site:
-        site.arena.store.outside.note_deleted("all", [str(clock())])
+        for number in range(2):
+            somebody(site, HOME)
+            (folder := tmp_path / f"{number}").mkdir()
+            copies.append((backup(site, folder), 0))
+            forget_everybody(site.arena.store, clock() + ahead * DAY)
+            assert sql(sqlite_url, "SELECT * FROM voters") == []
         somebody(site, HOME)
-    Arena.open(sqlite_url).close()
-    assert len(sql(sqlite_url, "SELECT * FROM voters")) == 1
-    assert len(sql(sqlite_url, "SELECT * FROM texts WHERE kind = 'comment'")) == 1
+    for url, left in copies:
+        Arena.open(url).close()
+        assert len(sql(url, "SELECT * FROM voters")) == left
+        assert len(sql(url, "SELECT * FROM texts WHERE kind = 'comment'")) == left
 
 
 # --- The secret -------------------------------------------------------------------------------------------------------
@@ -668,11 +698,11 @@ def test_whoever_is_being_forgotten_when_the_process_is_killed_is_forgotten_or_n
             somebody(site, f"203.0.{number}.7")
         arena = site.arena.store.outside.arena
     kept, states, usual = Path(filled_url.removeprefix("sqlite:///")), set(), list[float]()
-    for number in range(16):
+    for number in range(KILLS):
         url = f"sqlite:///{shutil.copy(kept, tmp_path / f'{number}.db')}"
         outside = Outside(arena)
         outside.deletions_path.unlink(missing_ok=True)
-        killed(_forget_all, url, number / 14, usual)
+        killed(_forget_all, url, number / (KILLS - 2), usual)
         state = state_of(url)
         assert set(state) in ({True}, {False}), (number, state)
         states.add(state[0])
@@ -692,10 +722,10 @@ def test_a_secret_that_is_being_changed_when_the_process_is_killed_is_changed_or
         outside = site.arena.store.outside
     kept, changed, usual = Path(filled_url.removeprefix("sqlite:///")), set(), list[float]()
     text = outside.key_path.read_text()
-    for number in range(16):
+    for number in range(KILLS):
         url = f"sqlite:///{shutil.copy(kept, tmp_path / f'{number}.db')}"
         outside.key_path.write_text(text)
-        killed(_change_secret, url, number / 14, usual)
+        killed(_change_secret, url, number / (KILLS - 2), usual)
         secrets = outside.secrets(date.today()).split(",")
         assert secrets[-1] == text.strip()
         changed.add(len(secrets) == 2)

@@ -66,15 +66,14 @@ def tidy_command(db: DbOption = DEFAULT_DB) -> None:
     need_arena()
     from tiltyard.arena.service import clock
     from tiltyard.arena.store.checkpoints import load_state
-    from tiltyard.arena.store.forgetting import TABLES, open_store, tidy
+    from tiltyard.arena.store.forgetting import open_store, tidy
 
     with closing(open_store(db)) as store:
         with store.database.read() as connection:
             days = load_state(connection)[0].policy.retention.voter_days
         done = tidy(store, clock(), days)
-        clean = store.database.purge_deleted(*TABLES)
     _say_deleted(done)
-    if not clean:
+    if store.database.purge_due:
         note("others read the database meanwhile: traces may be in its files. Run it again later.")
 
 

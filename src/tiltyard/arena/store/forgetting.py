@@ -93,9 +93,10 @@ def forget_invitation(store: Store, which: str) -> Deleted:
 
 def forget_everybody(store: Store, now: int) -> Deleted:
     """Forget every visitor, what they wrote, and all networks. Invitations that nobody used stay."""
-    store.outside.note_deleted(ALL, [str(now)])
     with store.database.write(lock=True) as connection:
-        result = _forget_until(connection, now)
+        until = max(now, _all_forgotten(connection) + 1)
+        store.outside.note_deleted(ALL, [str(until)])
+        result = _forget_all(connection, until)
     store.database.purge_deleted()
     return result
 
@@ -141,21 +142,27 @@ def forget_again(store: Store) -> None:
         voters = sorted({voter for cookie, voter in cookies if deletion("voter", cookie) in hashes})
         links = connection.rows("SELECT name FROM invitations")
         invitations = [name for (name,) in links if deletion("invitation", name) in hashes]
-        first = connection.value("SELECT min(created_at) FROM voters")
-    is_old = first is not None and first <= everybody
+        is_old = _all_forgotten(connection) < everybody
     if not (voters or invitations or is_old):
         return
     with store.database.write(lock=True) as connection:
         if is_old:
-            _forget_until(connection, everybody)
+            _forget_all(connection, everybody)
         _forget(connection, voters)
         _forget(connection, _users(connection, invitations), invitations)
     store.database.purge_deleted(*TABLES)
 
 
-def _forget_until(connection: Connection, until: int) -> Deleted:
-    """Forget all who came until then, and all networks."""
-    rows = connection.rows("SELECT DISTINCT voter FROM voters WHERE created_at <= ?", until)
+def _all_forgotten(connection: Connection) -> int:
+    """When everybody in this database was forgotten last; 0: never."""
+    return int(connection.value("SELECT text FROM site_texts WHERE name = 'forgotten'") or 0)
+
+
+def _forget_all(connection: Connection, until: int) -> Deleted:
+    """Forget all visitors and networks, and remember for which line of deletions: clocks of hosts may differ."""
+    connection.execute("DELETE FROM site_texts WHERE name = 'forgotten'")
+    connection.execute("INSERT INTO site_texts VALUES ('forgotten', ?)", str(until))
+    rows = connection.rows("SELECT DISTINCT voter FROM voters")
     return _forget(connection, [voter for (voter,) in rows]) + drop_networks(connection)
 
 
@@ -239,8 +246,8 @@ def tidy(store: Store, now: int, voter_days: int | None = None) -> Deleted:
             for table in ("counters", "address_blocks", "address_keys")
         )
     idle = Deleted() if voter_days is None else _forget_idle(store, max(0, now - voter_days * DAY))
-    done = blocks or keys or idle.voters or idle.comments or idle.reports or store.database.purge_due
-    if done and (store.database.is_sqlite or voter_days is not None):
+    # What another process deleted is not known here, so that PostgreSQL always writes its tables anew.
+    if voter_days is not None or (store.database.is_sqlite and (blocks or keys or store.database.purge_due)):
         store.database.purge_deleted(*TABLES)
     return idle + Deleted(counts=counts, blocks=blocks, keys=keys)
 
@@ -321,6 +328,7 @@ def _matchup(row: Sequence[Any], models: Sequence[str], now: int) -> Mapping[str
     final = shows_names(MatchupStatus(status), undo_until, now)
     return {
         "matchup_id": name,
+        "prompt_id": served.prompt_id,
         "served_at": _moment(served_at),
         "status": status,
         "closed_at": _moment(closed),
