@@ -27,7 +27,7 @@ from tiltyard.arena.commands import CloseExpired
 from tiltyard.arena.events import SettingsChanged
 from tiltyard.arena.integrity import limits_of
 from tiltyard.arena.kept import KEPT
-from tiltyard.arena.policy import EntryRules, Limits, Policy
+from tiltyard.arena.policy import EntryRules, Limits, Policy, RetentionRules
 from tiltyard.arena.service import Arena, clock
 from tiltyard.arena.store import Store, site_texts
 from tiltyard.arena.store.database import SCHEMA
@@ -225,6 +225,25 @@ def test_counts_are_kept_for_26_hours_at_most_as_the_table_says() -> None:
     assert sum("26 hours at most" in kept.until for kept in KEPT) == 2
 
 
+@pytest.mark.parametrize(("rules", "ahead"), [(RetentionRules(network_days=2), 0), (RetentionRules(), 400)])
+def test_no_network_is_known_for_longer_than_the_rules_of_today_say_by_the_clock_of_today(
+    sqlite_url: str, rules: RetentionRules, ahead: int
+) -> None:
+    def known() -> set[str]:
+        return {voter for voter, _ in found(sqlite_url, [SECRET])}
+
+    with small_site(sqlite_url, rate_limit=True) as site:
+        ann = somebody(site, HOME)
+        now = clock() - ahead * DAY
+        tidy(site.arena.store, clock(), RetentionRules())
+        assert known() == {ann.voter}, "what holds is left"
+        tidy(site.arena.store, now, rules)
+        assert (known(), counted(sqlite_url, [SECRET])) == (set(), set() if ahead else {HOME})
+        assert bool(sql(sqlite_url, "SELECT * FROM counters WHERE key LIKE 'vote:session:%'")) != bool(ahead)
+        bob = somebody(site, HOME)
+        assert known() == {bob.voter}, "a running site makes new keys"
+
+
 def test_no_byte_of_who_is_forgotten_stays_in_the_files(sqlite_url: str) -> None:
     with small_site(sqlite_url, rate_limit=True, secret="") as site:
         ann = somebody(site, HOME)
@@ -257,7 +276,7 @@ def test_postgresql_writes_the_tables_anew_so_that_no_byte_stays_in_their_files(
             assert within.run(tmp_path, "arena", "forget", ann.voter, "--db", postgresql_url).returncode == 0
         else:
             forget_me(ann)
-        tidy(site.arena.store, clock(), 400)  # as the site does every six hours
+        tidy(site.arena.store, clock(), RetentionRules())  # as the site does every six hours
         assert not [trace for trace in ann.traces if trace.encode() in in_files()]
 
 
@@ -315,7 +334,7 @@ def test_an_invitation_for_one_goes_with_whoever_used_it_and_one_for_many_stays(
 def test_who_was_away_for_long_is_forgotten_like_whoever_asks_for_it(sqlite_url: str) -> None:
     with small_site(sqlite_url, rate_limit=True) as site:
         ann = somebody(site, HOME)
-        done = tidy(site.arena.store, clock() + 401 * DAY, 400)
+        done = tidy(site.arena.store, clock() + 401 * DAY, RetentionRules())
         assert (done.voters, done.comments, done.reports) == (1, 1, 1)
         assert not [trace for trace in ann.traces if trace.encode() in bytes_of(sqlite_url)]
 

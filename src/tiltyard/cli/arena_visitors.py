@@ -70,8 +70,8 @@ def tidy_command(db: DbOption = DEFAULT_DB) -> None:
 
     with closing(open_store(db)) as store:
         with store.database.read() as connection:
-            days = load_state(connection)[0].policy.retention.voter_days
-        done = tidy(store, clock(), days)
+            retention = load_state(connection)[0].policy.retention
+        done = tidy(store, clock(), retention)
     _say_deleted(done)
     if store.database.purge_due:
         note("others read the database meanwhile: traces may be in its files. Run it again later.")

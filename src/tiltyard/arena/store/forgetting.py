@@ -18,6 +18,8 @@ import msgspec
 from msgspec.structs import astuple
 
 from tiltyard.arena.events import Flagged, MatchupServed, decode_body
+from tiltyard.arena.kept import KEY_DAYS
+from tiltyard.arena.policy import RetentionRules
 from tiltyard.arena.public_rows import receipt_of
 from tiltyard.arena.store import Store, log
 from tiltyard.arena.store.database import Connection
@@ -26,7 +28,7 @@ from tiltyard.arena.store.erasing import erase_again
 from tiltyard.arena.store.invitations import SHOWN_LETTERS
 from tiltyard.arena.store.log import EVERYTHING
 from tiltyard.arena.store.outside import ALL, deletion
-from tiltyard.arena.store.visitors import note_changed_keys
+from tiltyard.arena.store.visitors import KEYS_CHANGED, note_changed_keys
 from tiltyard.arena.units import DAY, SECOND
 from tiltyard.arena.voting import MatchupStatus, shows_names
 from tiltyard.errors import OptionError
@@ -234,20 +236,34 @@ def _pool_blocks(connection: Connection, voters: Sequence[str]) -> int:
 # --- By age ---------------------------------------------------------------------------------------------------------
 
 
-def tidy(store: Store, now: int, voter_days: int | None = None) -> Deleted:
+def tidy(store: Store, now: int, retention: RetentionRules | None = None) -> Deleted:
     """Delete what is kept about visitors for longer than `arena/kept.py` says.
 
-    Counts outside every window, and what is known of address blocks whose period is over. With `voter_days` also those
-    who were served nothing for that long, what was written before, and invitations that were over before.
+    Counts outside every window, and what is known of address blocks whose period is over. With the rules also keys
+    and counts that another policy or a clock ahead would keep for longer, those who were served nothing for so long,
+    what was written before, and invitations that were over before.
     """
     with store.database.write() as connection:
         counts, blocks, keys = (
             connection.execute(f"DELETE FROM {table} WHERE expires_at <= ?", now)
             for table in ("counters", "address_blocks", "address_keys")
         )
-    idle = Deleted() if voter_days is None else _forget_idle(store, max(0, now - voter_days * DAY))
+        if retention is not None:
+            longest = now + (max(KEY_DAYS, retention.network_days) + 1) * DAY
+            counts += connection.execute(
+                "DELETE FROM counters WHERE expires_at > ? AND key <> ?", longest, KEYS_CHANGED
+            )
+            other = connection.execute(
+                "DELETE FROM address_keys WHERE purpose NOT IN ('limits', ?) OR expires_at > ?",
+                f"block of {retention.network_days}",
+                longest,
+            )
+            if other:
+                note_changed_keys(connection)
+            keys += other
+    idle = Deleted() if retention is None else _forget_idle(store, max(0, now - retention.voter_days * DAY))
     # What another process deleted is not known here, so that PostgreSQL always writes its tables anew.
-    if voter_days is not None or (store.database.is_sqlite and (blocks or keys or store.database.purge_due)):
+    if retention is not None or (store.database.is_sqlite and (blocks or keys or store.database.purge_due)):
         store.database.purge_deleted(*TABLES)
     return idle + Deleted(counts=counts, blocks=blocks, keys=keys)
 
