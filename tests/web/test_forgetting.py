@@ -675,7 +675,11 @@ def test_a_folder_that_cannot_be_written_is_said_before_anything_is_deleted(
 # --- Kills ------------------------------------------------------------------------------------------------------------
 
 
-def _forget_all(url: str) -> None:
+def _forget_everybody(url: str) -> None:
+    forget_everybody(Store.open(url), clock())
+
+
+def _forget_each(url: str) -> None:
     store = Store.open(url)
     forget_voters(store, [str(row[0]) for row in sql(url, "SELECT voter FROM voters")])
 
@@ -709,8 +713,9 @@ def state_of(url: str) -> tuple[bool, ...]:
     return tuple(bool(sql(url, query)[0][0]) for query in asked)
 
 
+@pytest.mark.parametrize("everybody", [False, True])
 def test_whoever_is_being_forgotten_when_the_process_is_killed_is_forgotten_or_not_at_all(
-    filled_url: str, tmp_path: Path
+    filled_url: str, tmp_path: Path, everybody: bool
 ) -> None:
     with small_site(filled_url, rate_limit=True) as site:
         for number in range(3):
@@ -721,11 +726,11 @@ def test_whoever_is_being_forgotten_when_the_process_is_killed_is_forgotten_or_n
         url = f"sqlite:///{shutil.copy(kept, tmp_path / f'{number}.db')}"
         outside = Outside(arena)
         outside.deletions_path.unlink(missing_ok=True)
-        killed(_forget_all, url, number / (KILLS - 2), usual)
+        killed(_forget_everybody if everybody else _forget_each, url, number / (KILLS - 2), usual)
         state = state_of(url)
         assert set(state) in ({True}, {False}), (number, state)
         states.add(state[0])
-        noted = bool(outside.deletions()[0])
+        noted = any(outside.deletions())
         assert noted or state[0], "nothing is deleted that was not noted before"
         Arena.open(url).close()
         assert set(state_of(url)) == {not noted}, "what was begun is completed"
