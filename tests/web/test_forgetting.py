@@ -32,7 +32,7 @@ from tiltyard.arena.service import Arena, clock
 from tiltyard.arena.store import Store, site_texts
 from tiltyard.arena.store.database import SCHEMA
 from tiltyard.arena.store.erasing import TABLES as ERASABLE
-from tiltyard.arena.store.forgetting import TABLES, forget_everybody, forget_voters, tidy
+from tiltyard.arena.store.forgetting import TABLES, forget_everybody, forget_networks, forget_voters, tidy
 from tiltyard.arena.store.invitations import hashed, make_invitations
 from tiltyard.arena.store.outside import Outside, deletion
 from tiltyard.arena.store.verify import verify
@@ -634,6 +634,17 @@ def test_a_new_secret_drops_what_was_made_under_the_old_and_visitors_keep_what_i
     assert found(sqlite_url, [old, new]) == set()
 
 
+def test_what_a_site_makes_under_the_old_secret_until_it_is_restarted_goes_too(sqlite_url: str, tmp_path: Path) -> None:
+    with small_site(sqlite_url, rate_limit=True, secret="") as site:
+        old = secret_of(site)
+        assert within.run(tmp_path, "arena", "new-secret", "--db", sqlite_url).returncode == 0
+        somebody(site, HOME)
+        assert found(sqlite_url, [old])
+    with small_site(sqlite_url, rate_limit=True, secret="") as site:
+        assert secret_of(site).endswith(f",{old}")
+        assert (found(sqlite_url, [old]), counted(sqlite_url, [old])) == (set(), set())
+
+
 def test_another_secret_in_the_environment_drops_it_too_at_the_next_start(arena_url: str) -> None:
     with small_site(arena_url, rate_limit=True) as site:
         somebody(site, HOME)
@@ -685,9 +696,9 @@ def _forget_each(url: str) -> None:
 
 
 def _change_secret(url: str) -> None:
-    store, today = Store.open(url), date.today()
-    store.outside.change_secret(today)
-    site_texts.site_secrets(store, "", today)
+    store = Store.open(url)
+    store.outside.change_secret(date.today())
+    forget_networks(store)
 
 
 def killed(work: object, url: str, share: float, usual: list[float]) -> None:

@@ -96,7 +96,7 @@ def new_secret_command(db: DbOption = DEFAULT_DB) -> None:
     import os
     from datetime import date
 
-    from tiltyard.arena.store import Store, site_texts
+    from tiltyard.arena.store import Store
     from tiltyard.arena.store.forgetting import forget_networks
     from tiltyard.web.settings import SECRET_VARIABLE
 
@@ -104,14 +104,12 @@ def new_secret_command(db: DbOption = DEFAULT_DB) -> None:
     with closing(Store.open(db)) as store:
         outside, done = store.outside, "Restart the site."
         if os.environ.get(SECRET_VARIABLE):
-            forget_networks(store)
             done = f"set {SECRET_VARIABLE}=NEW,OLD on every host, restart, and take OLD away after 30 days."
         elif outside.secrets(today):
             until = outside.change_secret(today)
-            site_texts.site_secrets(store, "", today)
             done = f"new secret in {outside.key_path}; the old one is taken until {until}. {done}"
         else:
             done = f"{outside.about_secret()} {done}"
-            site_texts.site_secrets(store, "", today)
+        forget_networks(store)  # and again at the next start, since a running site has the old secret until then
     say("dropped: all keys of networks, what they stood for, and counts of limits.")
     note(done)
