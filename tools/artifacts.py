@@ -20,6 +20,8 @@ from tiltyard.arena.weekly import ValidityReport
 from tiltyard.arena.witness import WitnessHeader
 from tiltyard.bank import Prompt
 from tiltyard.battles.stats import BattleStats
+from tiltyard.boards import BoardComparison
+from tiltyard.boards.people import PeopleLabels
 from tiltyard.judging.human_agreement import JudgeCheck
 from tiltyard.judging.records import Judgment, Verdict
 from tiltyard.llm.generation import FailedPrompt
@@ -52,8 +54,8 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "Battles": {"Battle row": battle, "Battle statistics": BattleStats},
     "Ratings": {
         "Ratings file": board,
-        "People's labels": shapes.PeopleLabels,
-        "Board comparison": shapes.ComparedBoards,
+        "People's labels": PeopleLabels,
+        "Board comparison": BoardComparison,
     },
     "Publishing": {"Published manifest": PublishedManifest},
     "Judging": {

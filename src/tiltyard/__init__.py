@@ -29,11 +29,10 @@ if TYPE_CHECKING:
     from tiltyard.boards import Leaderboard as Leaderboard
     from tiltyard.boards import PermutationElo as PermutationElo
     from tiltyard.boards import RatingEntry as RatingEntry
+    from tiltyard.boards import RatingsFile as RatingsFile
     from tiltyard.boards import WinRate as WinRate
     from tiltyard.decisions import Difference as Difference
     from tiltyard.decisions import GateResult as GateResult
-    from tiltyard.decisions import MetricsComparison as MetricsComparison
-    from tiltyard.decisions import MetricsGate as MetricsGate
     from tiltyard.decisions import RunComparison as RunComparison
     from tiltyard.decisions import SamplePlan as SamplePlan
     from tiltyard.decisions import ScoreBoard as ScoreBoard
@@ -59,8 +58,8 @@ _VERBS = "compare gate generate init judge_check place plan publish rate rejudge
 _HOMES = {
     "tiltyard.battles": "Battle BattleTable Outcome Source battles_to_frame read_battles write_battles",
     "tiltyard.boards": "BoardComparison BoardsByValue BradleyTerry Elo EloReport Glicko2 Leaderboard PermutationElo "
-    "RatingEntry WinRate",
-    "tiltyard.decisions": "Difference GateResult MetricsComparison MetricsGate RunComparison SamplePlan ScoreBoard",
+    "RatingEntry RatingsFile WinRate",
+    "tiltyard.decisions": "Difference GateResult RunComparison SamplePlan ScoreBoard",
     "tiltyard.errors": "TiltyardError",
     **{f"tiltyard.verbs.{verb}": verb for verb in _VERBS.split()},
     "tiltyard.verbs.rate": "rate rate_by",

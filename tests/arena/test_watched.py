@@ -15,7 +15,7 @@ from tiltyard.arena.simulation.published import check_published, expected_board,
 from tiltyard.arena.votes import VoteTable, vote_table
 from tiltyard.battles import Outcome
 from tiltyard.boards import BradleyTerry
-from tiltyard.boards.certainty import apart, apart_at_any_time
+from tiltyard.boards.bradley_terry import apart, apart_at_any_time
 from tiltyard.ratings.intervals import Covariance
 
 

@@ -17,8 +17,7 @@ from sizes import size
 from tiltyard.battles.table import BattleTable, Codes
 from tiltyard.battles.writing import write_battles
 from tiltyard.boards import BradleyTerry, rate
-from tiltyard.decisions import plan_from_battles
-from tiltyard.decisions.two_models import compare_in
+from tiltyard.decisions import compare_in, plan_from_battles
 
 ESTIMATOR = BradleyTerry(misfit=False)
 

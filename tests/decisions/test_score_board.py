@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tiltyard.battles.table import Codes
-from tiltyard.decisions.score_board import ScoreBoard, score_board, score_boards
+from tiltyard.decisions import ScoreBoard, score_board, score_boards
 from tiltyard.errors import OptionError
 from tiltyard.ratings.score_effects import ScoreEffects
 from tiltyard.scores import ScoreTable, read_scores

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from oracles.simulation import population_strengths
-from tiltyard.boards.certainty import apart
+from tiltyard.boards.bradley_terry import apart
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.ratings.intervals import half_widths
 from tiltyard.ratings.people_labels import LabelledMatchups, PeopleFit, fit_with_people

@@ -155,7 +155,7 @@ def test_a_run_and_a_placement_are_published_as_they_rate_themselves(tmp_path: P
     run = publish(GOLDEN / "tournament" / "run", tmp_path / "run", texts=True)
     assert run.publication.kind == "run"
     for one in run.publication.boards:
-        stated = ty.EloReport.read(GOLDEN / "tournament" / "run" / "ratings" / f"{one.dimension}.json")
+        stated = ty.RatingsFile.read(GOLDEN / "tournament" / "run" / "ratings" / f"{one.dimension}.json")
         assert {entry.model: entry.rating for entry in stated.ratings} == pytest.approx(one.board.ratings, abs=1e-9)
     assert check(run.folder).problems == []
     placed = publish(GOLDEN / "placement", tmp_path / "placement")

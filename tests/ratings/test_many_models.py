@@ -13,7 +13,7 @@ from tests.records import replace
 from oracles.simulation import arena_battles, results, table_of
 from tiltyard.battles.table import BattleTable, Codes
 from tiltyard.boards import BradleyTerry
-from tiltyard.boards.certainty import zero_weights
+from tiltyard.boards.bradley_terry import zero_weights
 from tiltyard.ratings import POINTS_PER_LOGIT, intervals
 from tiltyard.ratings.bradley_terry import fit_bounded
 from tiltyard.ratings.clusters import BattleDerivatives

@@ -88,6 +88,7 @@ def ratings(folder: Path) -> Made:
     for name in ("where", "battles_sha256", "tiltyard_version"):
         assert name in unbeaten
     by = json.loads(command(folder, "rate", birds, "--by", "category", "--ci", "none", "--format", "json"))
+    pooled = json.loads(command(folder, "rate", birds, "--by", "category", "--pool", "--format", "json"))
     odd = [{"model_a": "a", "model_b": "b", "winner": winner, "source": "human"} for winner in ("tie", "nobody")]
     (folder / "odd.jsonl").write_text("".join(json.dumps(line) + "\n" for line in odd), encoding="utf-8")
     counted = (("battles", "stats", path, "--on-bad", "skip", "--format", "json") for path in (birds, "odd.jsonl"))
@@ -100,6 +101,7 @@ def ratings(folder: Path) -> Made:
             unchecked,
             parted,
             *by.pop("boards").values(),
+            *pooled["boards"].values(),
         ],
         "Battle statistics": stats,
         "People's labels": [board["people"] for board in boards[-2:]],

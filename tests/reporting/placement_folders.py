@@ -12,7 +12,7 @@ import numpy as np
 from run_folders import JUDGE, NASTY, WORDS, spoken
 
 from tiltyard.battles import Battle, Outcome, Source, write_battles
-from tiltyard.boards import EloReport, Leaderboard, rate
+from tiltyard.boards import Leaderboard, RatingsFile, rate
 from tiltyard.boards.text import as_table
 from tiltyard.files import write_json, write_lines, write_text
 from tiltyard.judging.records import Judgment, Matchup, settle, to_battle
@@ -67,7 +67,7 @@ def make_placement(folder: Path, shape: Shape = ORDINARY) -> Path:
     if shape.calibrated:
         write_lines(folder / "calibration.jsonl", _calibration_lines(rng, skill))
         manifest["calibration"] = CALIBRATION
-    report = EloReport.of(board, arena="simulated", model=MODEL, judge_model=JUDGE)
+    report = RatingsFile.of(board, arena="simulated", model=MODEL, judge_model=JUDGE)
     contents = _calibrated(report.to_dict()) if shape.calibrated else report.to_dict()
     write_json(folder / "elo_ratings.json", contents)
     if shape.leave_one_out:

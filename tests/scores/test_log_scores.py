@@ -11,7 +11,7 @@ import pytest
 
 import tiltyard as ty
 from tiltyard.battles import log_readers
-from tiltyard.battles.inputs import Part
+from tiltyard.battles.inputs import BattleFile
 from tiltyard.battles.log_readers import READERS, log_reader
 from tiltyard.errors import BattleError, OptionError, ScoreError
 from tiltyard.scores import (
@@ -99,7 +99,7 @@ def test_our_own_readers_keep_the_contract(tool: str) -> None:
     assert check_log_reader(READERS[tool], SAMPLES[tool])
 
 
-def _runs(part: Part) -> list[ScoredRun]:
+def _runs(part: BattleFile) -> list[ScoredRun]:
     with part.open() as file:
         lines = [line.decode().split() for line in file]
     answers = [ScoredAnswer(where=part.name, prompt=name, scores={"": float(score)}) for name, score in lines]

@@ -18,7 +18,7 @@ from oracles.labelled_worlds import LabelledWorld, battle_rows
 from tests.cli.conftest import Run
 from tests.tournament.folder import change, lines, make_folder, read_lines, script
 from tiltyard.battles.label_sheets import SheetDraw, SheetKey, SheetMatchup, draw_matchups, from_spreadsheet, read_sheet
-from tiltyard.battles.opened import Opened
+from tiltyard.battles.reading import Opened
 from tiltyard.errors import BattleError, ConfigError, NoBattles, OptionError
 from tiltyard.tournament.config import load_setup
 from tiltyard.tournament.people import write_sheet

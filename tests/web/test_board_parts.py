@@ -22,7 +22,8 @@ from tiltyard.arena.policy import Policy
 from tiltyard.arena.store.weeks import KeptWeek
 from tiltyard.pages.share_card import legible
 from tiltyard.web.admin_settings import limit_groups, policy_groups, unit_of
-from tiltyard.web.board_query import CHOSEN_BY_DEFAULT, BoardQuery
+from tiltyard.web.board_columns import CHOSEN_BY_DEFAULT
+from tiltyard.web.board_query import BoardQuery
 from tiltyard.web.leaderboard import board_lines
 from tiltyard.web.sharing import weeks_atom
 

@@ -298,7 +298,7 @@ def test_the_grid_shows_what_is_missing_and_won_and_lost_behind_it(site: BoardSi
     for prompt, counts in zip(heatmap.prompts, heatmap.decisive, strict=True):
         for cell, count in zip(by_prompt.get(prompt, ()), counts, strict=False):
             lacks = math.ceil(max(0.0, heatmap.target - count))
-            assert cell.shown == str(lacks)
+            assert cell.text == str(lacks)
             assert re.search(r"(\d+) won, (\d+) lost", cell.words)
             seen.add((lacks, cell.class_))
     assert len({lacks for lacks, _ in seen}) > 1

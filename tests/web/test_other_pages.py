@@ -21,7 +21,7 @@ from tiltyard.arena import events as e
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.state import CastVote, VoteStanding
 from tiltyard.arena.weights import ContestedModel
-from tiltyard.decisions.records import EstimatedDifference
+from tiltyard.decisions import EstimatedDifference
 from tiltyard.pages.escaping import Html
 from tiltyard.reporting import weekly_text as said
 from tiltyard.reporting.weekly import by_shown_name
@@ -171,7 +171,7 @@ def test_every_setting_in_force_stands_on_the_methods_page_and_the_validity_page
     assert "a session: fast (too fast)" in page
     assert "v07" not in page
     page = lively.client.get("/methods").text
-    for name, _ in flat_settings(policy):
+    for name in flat_settings(policy):
         assert f"<code>{name}</code>" in page
     assert "at least 3 decisive votes" in text_of(page)
     assert "1,234" in page

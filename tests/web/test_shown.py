@@ -16,9 +16,9 @@ from tiltyard.arena import events as e
 from tiltyard.arena.store.files import PART_BYTES, CleanFile
 from tiltyard.arena.store.verify import verify
 from tiltyard.errors import ArenaError, OptionError
+from tiltyard.web.answer_files import INERT, SANDBOX, page_start
+from tiltyard.web.answer_links import AnswerLinks
 from tiltyard.web.settings import SiteSettings
-from tiltyard.web.shown import INERT, SANDBOX, page_start
-from tiltyard.web.shown_links import ShownLinks
 
 
 def served(client: TestClient) -> dict[str, str]:
@@ -164,7 +164,7 @@ def test_answers_of_two_kinds_to_one_prompt_are_refused(sqlite_site: SmallSite) 
 
 
 def test_an_address_does_not_say_which_side_it_is() -> None:
-    links = ShownLinks(SECRET)
+    links = AnswerLinks(SECRET)
     tokens = [
         links.url(f"matchup-{number:02}", side, "svg").rpartition("/")[2] for number in range(50) for side in ("A", "B")
     ]
@@ -181,7 +181,7 @@ def test_an_answer_that_an_administrator_switched_off_is_gone(sqlite_site: Small
     sqlite_site.arena.append([e.ResponseDisabled(response_id=f"image-{number}") for number in range(len(MODELS))])
     sqlite_site.observatory.refresh()
     assert [client.get(matchup[f"url_{side}"]).status_code for side in "ab"] == [404, 404]
-    links = ShownLinks(SECRET)
+    links = AnswerLinks(SECRET)
     by_id = (
         links.public_url("image-0", "image"),
         links.operator_url("image-0", "image"),

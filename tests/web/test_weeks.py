@@ -92,7 +92,7 @@ def test_the_folder_has_every_form_and_a_second_copy_changes_nothing(store: Stor
     folder = tmp_path / "weeks"
     assert write_folder(store, folder) == 2
     names = {path.name for path in folder.iterdir()}
-    assert names == {"index.html", *(f"{week}.{kind}" for week in (FIRST, SECOND) for kind in ("html", "md", "json"))}
+    assert names == {"index.html", *(f"{week}.{kind}" for week in (FIRST, SECOND) for kind in ("html", "json"))}
     times = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
     assert write_folder(store, folder) == 0
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == times

@@ -298,7 +298,7 @@ def validity_command(
 def weekly_command(
     db: DbOption = DEFAULT_DB,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Also copy all reports here: .html, .md, .json, index.")
+        Path | None, typer.Option("--out", metavar="DIR", help="Also copy all reports here: .html, .json, index.")
     ] = None,
     again: Annotated[
         bool, typer.Option("--again", help="Write weeks that have a report once more, such as after an upgrade.")

@@ -12,11 +12,10 @@ from typing import Any
 import msgspec
 
 from tiltyard.battles import Outcome, Source, read_battles, write_battles
-from tiltyard.battles.opened import Opened
+from tiltyard.battles.reading import Opened
 from tiltyard.battles.table import BattleTable, concat
-from tiltyard.boards.inputs import DEFAULT_INPUT, read_for, start_hashing
-from tiltyard.boards.leaderboard import EloReport, Leaderboard, whole
-from tiltyard.boards.rating import rate_with
+from tiltyard.boards.leaderboard import Leaderboard, RatingsFile, whole
+from tiltyard.boards.rating import DEFAULT_INPUT, rate_with, read_for, start_hashing
 from tiltyard.boards.text import as_table
 from tiltyard.errors import RatingError, RunFolderError
 from tiltyard.files import write_arrays, write_json, write_lines, write_text
@@ -104,7 +103,7 @@ class FolderRatings(msgspec.Struct, frozen=True, eq=False):
     board: Leaderboard
     joint: Leaderboard
     rating: NewModelRating
-    report: EloReport
+    report: RatingsFile
     sensitivity: Sensitivity
     """What biases that no calibration has seen would do."""
     families: FamilyCheck | None = None
@@ -151,7 +150,7 @@ def rate_folder(folder: Path, recipe: Recipe) -> FolderRatings:
         placed = replace(rating.entry, extra={**rating.entry.extra, **extra})
         entries = tuple(placed if entry.model == recipe.model else entry for entry in rating.board)
         board = replace(rating.board, entries=entries, settings={**rating.board.settings, **origin})
-    report = EloReport.of(board, arena=recipe.arena, model=recipe.model, judge_model=recipe.judge_model)
+    report = RatingsFile.of(board, arena=recipe.arena, model=recipe.model, judge_model=recipe.judge_model)
     details = {**report.details, "placement": {"mode": recipe.mode, "overall_level": recipe.overall_level}}
     if rating.scaled is not None and scale is not None:
         details["calibration"] = calibration_details(scale, rating.scaled, recipe.overall_level)

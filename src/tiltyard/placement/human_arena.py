@@ -27,8 +27,8 @@ from tiltyard.battles.conversations import (
     Turns,
     read_conversations,
 )
-from tiltyard.battles.inputs import Part
-from tiltyard.battles.opened import Opened
+from tiltyard.battles.inputs import BattleFile
+from tiltyard.battles.reading import Opened
 from tiltyard.errors import BankError, BattleError, NoBattles, OptionError
 from tiltyard.files import file_sha256
 from tiltyard.options import OnBad
@@ -268,7 +268,7 @@ def read_human_arena(
     `map` names columns that have other names in the files, ours first.
     """
     conversations = None
-    parts: Sequence[Part]
+    parts: Sequence[BattleFile]
     if prompts is None and answers is None:
         conversations = read_conversations(paths, on_bad=on_bad, turns=turns, map=map)
         every, parts = conversations.battles, conversations.files

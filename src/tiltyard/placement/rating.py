@@ -109,7 +109,9 @@ class HumanBoard(msgspec.Struct, frozen=True, eq=False):
     @classmethod
     def of(cls, battles: BattleTable, anchor: tuple[str, float] | None = None) -> HumanBoard:
         """Rate people's battles: Bradley–Terry with intervals, the largest connected group of models."""
-        board, solved = BradleyTerry(anchor=anchor, only_connected=True, misfit=False).fit_with_errors(battles)
+        estimator = BradleyTerry(anchor=anchor, only_connected=True, misfit=False)
+        solved = estimator.solve(battles, by_counts=True)
+        board = estimator.board_of(solved)
         models = solved.fit_input.selected.table.models
         strength = (np.array([board[name].rating for name in models]) - CENTRE) / POINTS_PER_LOGIT
         m, errors = len(models), solved.covariance

@@ -23,7 +23,7 @@ import numpy as np
 from tiltyard.arena.witness import Finding, KeptProof, check_witness
 from tiltyard.battles.reading import read_battles
 from tiltyard.battles.writing import same_parquet
-from tiltyard.boards.leaderboard import EloReport
+from tiltyard.boards.leaderboard import RatingsFile
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.files import write_arrays
 from tiltyard.judging.run_folder import read_object, require, versions
@@ -334,7 +334,7 @@ def _is_drawn_alike(published: bytes, content: bytes) -> bool:
 def _board_problems(file: str, published: bytes, content: bytes) -> Iterator[str]:
     """Where a ratings file is not that of the battles."""
     try:
-        stated, made = (EloReport.from_dict(json.loads(data)).ratings for data in (published, content))
+        stated, made = (RatingsFile.from_dict(json.loads(data)).ratings for data in (published, content))
     except (TiltyardError, ValueError, TypeError, RecursionError) as error:
         yield f"{file} is no ratings file ({error})"
         return
@@ -366,7 +366,9 @@ def check_run(folder: Path, besides: Collection[str] = ()) -> Finding:
             made_again = kind.remake(folder, out)
             if "report.html" in files:
                 write_report(out)
-            names = manifest.get("entrants") or [one.model for one in EloReport.read(out / "elo_ratings.json").ratings]
+            names = manifest.get("entrants") or [
+                one.model for one in RatingsFile.read(out / "elo_ratings.json").ratings
+            ]
             result.problems += look_alikes(names)
         except FAILURES as error:
             result.problems.append(f"it cannot be made again: {error}")

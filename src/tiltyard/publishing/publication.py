@@ -19,7 +19,7 @@ from tiltyard.battles.table import MISSING, BattleTable, Codes, Column
 from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry
 from tiltyard.boards.estimator import RATING_MAX
 from tiltyard.boards.leaderboard import Leaderboard
-from tiltyard.boards.selection import Selection
+from tiltyard.boards.preparation import Selection
 from tiltyard.errors import BattleError, OptionError, RatingError
 from tiltyard.options import BothBad, Inconsistent, PublishOptions, Ties
 from tiltyard.pages.escaping import is_unseen, look_alikes
@@ -135,7 +135,6 @@ class PublishedBoard(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def file(self) -> str:
-        """The name of its ratings file."""
         return "board.json" if self.dimension is None else f"board-{slug(self.dimension)}.json"
 
     @property
@@ -163,7 +162,6 @@ class BoardPart(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def file(self) -> str:
-        """The path of its page."""
         return f"parts/{slug(f'{self.column} {self.label}')}.html"
 
 
@@ -210,7 +208,6 @@ class StaticSite:
     evidence: Mapping[str, bytes] = field(default_factory=dict)
 
     def name(self, model: str) -> str:
-        """What people read for a model."""
         return self.names.get(model) or model
 
 

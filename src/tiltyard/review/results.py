@@ -18,7 +18,7 @@ from tiltyard.arena.store.reading import prompt_texts, text_answers
 from tiltyard.arena.units import SECOND
 from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.rating import rate
-from tiltyard.decisions.two_models import compare_models
+from tiltyard.decisions import compare_models
 from tiltyard.errors import TiltyardError
 from tiltyard.files import write_lines
 from tiltyard.options import CompareOptions

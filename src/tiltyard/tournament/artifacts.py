@@ -20,7 +20,7 @@ from tiltyard.bank import Prompt, responses_path
 from tiltyard.bank.images import Image
 from tiltyard.bank.prompts import EarlierTurn, PlainValue
 from tiltyard.battles import Battle
-from tiltyard.boards.inputs import start_hashing
+from tiltyard.boards.rating import start_hashing
 from tiltyard.files import file_sha256, write_arrays, write_json, write_lines, write_text
 from tiltyard.judging.bias import Check
 from tiltyard.judging.canaries import MissedCanary

@@ -21,12 +21,11 @@ from tiltyard.battles.label_sheets import (
     is_sheet,
     read_filled_rows,
 )
-from tiltyard.battles.opened import Opened
-from tiltyard.battles.reading import read_battles
+from tiltyard.battles.reading import Opened, read_battles
 from tiltyard.boards.bradley_terry import BradleyTerry
-from tiltyard.boards.leaderboard import EloReport, Leaderboard
-from tiltyard.boards.people import rate_with_people
-from tiltyard.boards.selection import Selection
+from tiltyard.boards.leaderboard import Leaderboard, RatingsFile
+from tiltyard.boards.preparation import Selection
+from tiltyard.boards.rating import rate_with_people
 from tiltyard.boards.text import as_table
 from tiltyard.errors import BadRow, NoBattles, OptionError, OptionValue, TiltyardError
 from tiltyard.files import write_lines, write_text
@@ -160,7 +159,7 @@ def calibrate_run(
             boards[dimension] = CalibratedBoard(None, _about_row(error) if isinstance(error, BadRow) else str(error))
             continue
         boards[dimension] = CalibratedBoard(board)
-        report = EloReport.of(board, arena=dimension, judge_model=judge_model)
+        report = RatingsFile.of(board, arena=dimension, judge_model=judge_model)
         write_text(calibrated_path(folder, dimension), report.to_json())
     return boards
 

@@ -14,12 +14,9 @@ import numpy as np
 
 from tiltyard.bank.responses import STYLE, AnswerStyles
 from tiltyard.battles import BattleTable, Codes, Outcome, Source
-from tiltyard.boards import BradleyTerry, EloReport, Leaderboard
-from tiltyard.boards.bradley_terry import CENTRE
-from tiltyard.boards.certainty import coefficients
-from tiltyard.decisions.contrast import contrast
-from tiltyard.decisions.prompts import scores
-from tiltyard.decisions.two_models import mean_result
+from tiltyard.boards import BradleyTerry, Leaderboard, RatingsFile
+from tiltyard.boards.bradley_terry import CENTRE, coefficients
+from tiltyard.decisions import contrast, mean_result, results_of_a
 from tiltyard.errors import TiltyardError
 from tiltyard.judging.bias import MOST_INCONSISTENT
 from tiltyard.judging.plan import Case
@@ -136,7 +133,7 @@ def _one_rate(
     code = table.models.index(entrant)
     on_a = table.model_a == code
     ours = on_a | (table.model_b == code)
-    result = np.where(on_a, scores(table), 1.0 - scores(table))[ours]
+    result = np.where(on_a, results_of_a(table), 1.0 - results_of_a(table))[ours]
     prompts = table.text_column("question_id").codes[ours]
     rate = win_rate(result, prompts)
     won = ours & (table.outcome == np.where(on_a, Outcome.A.code, Outcome.B.code))
@@ -410,7 +407,7 @@ class DimensionRatings(msgspec.Struct, frozen=True, eq=False):
     entrants: tuple[str, ...]
     pairs: tuple[PairTally, ...]
     battles: BattleTable
-    board: EloReport | None
+    board: RatingsFile | None
     board_missing: str | None
     """Why there is no Bradley–Terry board, if so."""
     leaderboard: Leaderboard | None
@@ -473,7 +470,7 @@ def rate_dimension(
         entrants=decisive.models if len(decisive) else (),
         pairs=_tallies(dimension, battles),
         battles=battles,
-        board=None if board is None else EloReport.of(board, arena=dimension, judge_model=judge),
+        board=None if board is None else RatingsFile.of(board, arena=dimension, judge_model=judge),
         board_missing=why,
         leaderboard=board,
         habits=counts.habits(),

@@ -13,7 +13,7 @@ import msgspec
 
 from tiltyard.bank.prompts import PlainValue
 from tiltyard.bank.responses import AnswerStyles
-from tiltyard.boards.leaderboard import EloReport
+from tiltyard.boards.leaderboard import RatingsFile
 from tiltyard.errors import OptionError
 from tiltyard.files import remove_unfinished, write_json
 from tiltyard.judging.bias import Check
@@ -91,7 +91,7 @@ class RunResult(Comparable, msgspec.Struct, frozen=True, eq=False):
         return self.folder / "report.html"
 
     @property
-    def boards(self) -> dict[str, EloReport]:
+    def boards(self) -> dict[str, RatingsFile]:
         return {name: one.board for name, one in self.standings.items() if one.board is not None}
 
     @property

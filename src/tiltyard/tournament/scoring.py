@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from tiltyard.battles import Source
-from tiltyard.decisions.score_board import ScoreBoard, score_board
+from tiltyard.decisions import ScoreBoard, score_board
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.files import write_json, write_lines
 from tiltyard.judging.judge import JudgingResult

@@ -14,7 +14,7 @@ from tiltyard.llm.generation import generate as ask
 from tiltyard.llm.keys import load_env
 from tiltyard.llm.provider import TAKES_IMAGES, Provider, parse_model_name
 from tiltyard.llm.providers import make_provider
-from tiltyard.options import GenerateOptions, takes
+from tiltyard.options import GenerateOptions, accepts_options
 from tiltyard.pages.figures import money, plural
 from tiltyard.tournament.config import Entrant, Setup, load_setup
 from tiltyard.tournament.plan import PlanImages
@@ -65,7 +65,7 @@ class GeneratedAnswers:
         )
 
 
-@takes(GenerateOptions)
+@accepts_options(GenerateOptions)
 def generate(config: str | Path, options: GenerateOptions) -> GeneratedAnswers:
     """Fill the entrants' response files from their models: only what is missing, so it can be run again.
 

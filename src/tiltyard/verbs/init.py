@@ -20,7 +20,7 @@ from tiltyard.errors import Message, OptionError, OptionValue
 from tiltyard.files import write_text
 from tiltyard.judging.plan import Rubric
 from tiltyard.llm.provider import parse_model_name
-from tiltyard.options import InitOptions, takes
+from tiltyard.options import InitOptions, accepts_options
 from tiltyard.schemas import schema_file, schema_text
 
 POLICY, MODELS = "policy.yaml", "models.yaml"
@@ -54,7 +54,7 @@ class MadeFolder:
         return "\n".join(["next:", *steps])
 
 
-@takes(InitOptions)
+@accepts_options(InitOptions)
 def init(folder: str | Path, options: InitOptions) -> MadeFolder:
     """Make a bank, response files, a config and a rubric from your answer files, and say the next command.
 

@@ -19,7 +19,7 @@ from tiltyard.judging.plan import Rubric, default_rubric
 from tiltyard.judging.questions import JudgeSettings
 from tiltyard.judging.run_folder import judge_by_name
 from tiltyard.llm.asking import AskingParts
-from tiltyard.options import JudgeCheckOptions, takes
+from tiltyard.options import JudgeCheckOptions, accepts_options
 from tiltyard.pages.tables import Table
 from tiltyard.verbs.asking import judging_quote, server_parts, to_end
 
@@ -48,7 +48,7 @@ class CheckedJudges:
     __str__ = render
 
 
-@takes(JudgeCheckOptions)
+@accepts_options(JudgeCheckOptions)
 def judge_check(pairs: str | Path, options: JudgeCheckOptions) -> CheckedJudges:
     """Compare a judge with people on labelled pairs: accuracy, agreement, kappa, flips, slot and length preference.
 

@@ -9,9 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.boards.estimator import check_whole
-from tiltyard.decisions import Assumptions, CallPrice, Goal, SamplePlan, plan_difference, plan_from_battles, plan_top
-from tiltyard.decisions.score_plan import plan_from_scores
-from tiltyard.decisions.units import POINTS
+from tiltyard.decisions import (
+    POINTS,
+    Assumptions,
+    CallPrice,
+    Goal,
+    SamplePlan,
+    plan_difference,
+    plan_from_battles,
+    plan_from_scores,
+    plan_top,
+)
 from tiltyard.errors import OptionError, OptionValue, TiltyardError
 from tiltyard.judging.run_folder import utc_now
 from tiltyard.llm.prices import PriceTable, how_to_state_prices, is_old, user_price_file
@@ -25,9 +33,9 @@ from tiltyard.options import (
     PriceOptions,
     ScoreOptions,
     SideOptions,
+    accepts_options,
     callable_alone,
     options_of,
-    takes,
 )
 from tiltyard.scores import ReadScoresOptions, holds_scores
 from tiltyard.verbs.places import open_battles
@@ -40,7 +48,7 @@ OF_NO_BATTLES = options_of(AssumedOptions, PriceOptions).keys()
 
 
 @callable_alone
-@takes(PlanOptions)
+@accepts_options(PlanOptions)
 def plan(
     new: str | Path | None = None, old: str | Path | None = None, options: PlanOptions = DEFAULTS
 ) -> SamplePlan | Any:

@@ -13,11 +13,11 @@ from tiltyard.battles.inputs import find_parts
 from tiltyard.battles.missing_verdicts import missing_verdicts
 from tiltyard.battles.reading import read_battles
 from tiltyard.battles.table import BattleTable
-from tiltyard.boards.leaderboard import EloReport
+from tiltyard.boards.leaderboard import RatingsFile
 from tiltyard.decisions import is_run_folder, open_source
 from tiltyard.errors import RunFolderError, TiltyardError
 from tiltyard.judging.run_folder import read_object
-from tiltyard.options import PublishOptions, ReadingOptions, takes
+from tiltyard.options import PublishOptions, ReadingOptions, accepts_options
 from tiltyard.publishing.publication import BoardRules, StaticSite, notes_on, static_site
 from tiltyard.publishing.site import write_publication
 
@@ -45,7 +45,7 @@ class PublishedFolder(msgspec.Struct, frozen=True, eq=False):
         )
 
 
-@takes(PublishOptions)
+@accepts_options(PublishOptions)
 def publish(source: str | Path, out: str | Path, options: PublishOptions) -> PublishedFolder:
     """Write a static site of a board: its models, comparisons, battles and methods, to be served anywhere.
 
@@ -94,9 +94,9 @@ def _from_folder(folder: Path, options: PublishOptions) -> StaticSite:
     if manifest.get("finished_at") is None:
         raise RunFolderError(f"{folder} has not finished. Finish it (`tiltyard run` or `place` again), then publish.")
     kind = "placement" if manifest.get("kind") == "placement" else "run"
-    stated: dict[str | None, EloReport] = {}
+    stated: dict[str | None, RatingsFile] = {}
     for path in [folder / "elo_ratings.json"] if kind == "placement" else sorted((folder / "ratings").glob("*.json")):
-        stated[None if kind == "placement" else path.stem] = EloReport.read(path)
+        stated[None if kind == "placement" else path.stem] = RatingsFile.read(path)
     rules = BoardRules(
         ties=options.ties,
         min_battles=options.min_battles,
@@ -118,12 +118,12 @@ def _missing(source: str | Path) -> str:
     return f"{missing.sentence}: they are in no rating." if missing else ""
 
 
-def _anchor(stated: EloReport) -> tuple[str, float] | None:
+def _anchor(stated: RatingsFile) -> tuple[str, float] | None:
     anchor = stated.details.get("anchor")
     return (str(anchor["model"]), float(anchor["rating"])) if isinstance(anchor, dict) else None
 
 
-def _differences(made: StaticSite, stated: Mapping[str | None, EloReport]) -> list[str]:
+def _differences(made: StaticSite, stated: Mapping[str | None, RatingsFile]) -> list[str]:
     """What the source's own ratings say otherwise, in sentences: corrected by people, calibrated, with other ends."""
     differences = []
     for one in made.boards:

@@ -14,7 +14,7 @@ from tiltyard.judging.panel import judge_in_words
 from tiltyard.judging.plan import JudgingPlan
 from tiltyard.judging.run_folder import utc_now
 from tiltyard.llm.asking import AskingParts
-from tiltyard.options import RunOptions, TournamentOptions, takes
+from tiltyard.options import RunOptions, TournamentOptions, accepts_options
 from tiltyard.pages.figures import money, plural
 from tiltyard.reporting import write_report
 from tiltyard.tournament.config import load_setup
@@ -26,7 +26,7 @@ from tiltyard.tournament.summary import board_text
 from tiltyard.verbs.asking import AskingQuote, judging_quote, to_end
 
 
-@takes(TournamentOptions)
+@accepts_options(TournamentOptions)
 def run(config: str | Path, options: TournamentOptions) -> RunResult | Any:
     """Judge a tournament in both orders, rate it, and write its folder with a report.
 

@@ -16,7 +16,7 @@ from tiltyard.arena.events import Choice
 from tiltyard.arena.heads import Head, HeadFile, kept_heads, trusted_keys
 from tiltyard.arena.witness import Finding, KeptProof, check_witness
 from tiltyard.errors import OptionError, OptionValue, TiltyardError
-from tiltyard.options import VerifyOptions, takes
+from tiltyard.options import VerifyOptions, accepts_options
 from tiltyard.pages.escaping import shortened
 from tiltyard.pages.figures import points
 from tiltyard.publishing import check_folder, check_run
@@ -29,7 +29,7 @@ SHA256, RECEIPT = re.compile(r"[0-9a-f]{64}"), re.compile(rf"[^=]+(=({'|'.join(C
 VERIFIABLE = "name a folder that `tiltyard publish` wrote, a witness file of an arena, or the address of either."
 
 
-@takes(VerifyOptions)
+@accepts_options(VerifyOptions)
 def verify(source: str | Path, options: VerifyOptions) -> Finding:
     """Recompute what somebody published from what is vouched for, and compare all of it.
 

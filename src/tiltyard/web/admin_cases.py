@@ -78,7 +78,6 @@ class ReviewItem(msgspec.Struct, frozen=True):
 
     @property
     def reason(self) -> str:
-        """The reasons in one line."""
         return "; ".join(self.reasons)
 
 
@@ -128,7 +127,6 @@ class Screener:
         return effects_of(copy_of(state, votes), change)
 
     def close(self) -> None:
-        """Close the database."""
         self._follows.close()
 
     def _votes(self, names: set[str]) -> list[CastVote]:

@@ -74,7 +74,6 @@ class Refusals:
         self._latest = float("-inf")
 
     def note(self, what: What) -> None:
-        """Count one."""
         self.counts[what] += 1
         self._latest = time.monotonic()
 

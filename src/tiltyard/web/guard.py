@@ -86,7 +86,6 @@ class Guard:
         self._https = bool(settings.public_url and settings.public_url.startswith("https:"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -172,7 +171,6 @@ class BoundedPages:
         self._in_work = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or refuse it."""
         if scope["type"] != "http" or scope["method"] == "POST" or scope["path"].startswith(UNCOUNTED):
             await self._app(scope, receive, send)
             return

@@ -18,9 +18,9 @@ from tiltyard.pages.escaping import Html
 from tiltyard.ratings.quantiles import normal_quantile
 from tiltyard.validity.agreement import wilson
 from tiltyard.validity.voters import expected_scores
+from tiltyard.web.answer_files import PublicAnswer
 from tiltyard.web.leaderboard import withholds
 from tiltyard.web.model import result_for
-from tiltyard.web.shown import PublicAnswer
 from tiltyard.web.site import Site
 from tiltyard.web.text import rendered, rendered_answer
 
@@ -88,7 +88,7 @@ def own_votes(site: Site, voter: str, page: int) -> tuple[tuple[OwnVote, ...], b
 
 
 def _own_answer(site: Site, matchup: ShownMatchup, side: Literal["A", "B"], text: str) -> PublicAnswer:
-    url = "" if matchup.kind == AnswerKind.TEXT else site.shown_links.url(matchup.matchup_id, side, matchup.kind)
+    url = "" if matchup.kind == AnswerKind.TEXT else site.answer_links.url(matchup.matchup_id, side, matchup.kind)
     return PublicAnswer(rendered_answer(text), matchup.kind, url)
 
 

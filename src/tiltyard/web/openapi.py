@@ -203,7 +203,6 @@ class Call(msgspec.Struct, frozen=True):
 
     @property
     def route(self) -> Route:
-        """As the site answers it."""
         return Route(self.path, self.answer, methods=[self.method])
 
 
