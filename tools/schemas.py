@@ -15,10 +15,11 @@ from settings_reference import meanings
 from shapes import Diagnostics, RatingsDetails
 
 from tiltyard.bank import Prompt, Response
-from tiltyard.battles.battle import FLAGS, OUTCOME_LABELS, SOURCE_LABELS, Battle
-from tiltyard.boards.leaderboard import RatingsFile
+from tiltyard.battles import FLAGS, OUTCOME_LABELS, SOURCE_LABELS, Battle
+from tiltyard.boards import RatingsFile
 from tiltyard.boards.text import EXTRA_COLUMNS
-from tiltyard.placement.manifest import JudgeAgainstPeople, PlacementManifest, StartedManifest
+from tiltyard.placement import PlacementManifest
+from tiltyard.placement.manifest import JudgeAgainstPeople, StartedManifest
 from tiltyard.schemas import SCHEMAS, schema_file
 from tiltyard.tournament.artifacts import RunManifest
 from tiltyard.tournament.config import Config

@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 from tiltyard.boards import BoardComparison
 from tiltyard.boards.misfit import MisfitFacts
 from tiltyard.boards.people import PeopleLabels
-from tiltyard.llm.provider import Usage
+from tiltyard.llm import Usage
 from tiltyard.placement.robustness import FamilyCheck, Sensitivity
 
 

@@ -14,10 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.sizes import size
 
-from tiltyard.battles import Codes, read_battles, write_battles
-from tiltyard.battles.careful import BadRows
-from tiltyard.battles.fast import session
-from tiltyard.battles.layout import ReadBattlesOptions
+from tiltyard.battles import BadRows, Codes, ReadBattlesOptions, read_battles, session, write_battles
 from tiltyard.battles.reading import find_sources
 from tiltyard.battles.table import hash_text
 from tiltyard.types import numbered

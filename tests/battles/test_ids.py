@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from battle_rows import write_raw
 
-from tiltyard.battles import BattleTable, read_battles
-from tiltyard.battles.careful import BadRows
-from tiltyard.battles.layout import BLANKS, ReadBattlesOptions
+from tiltyard.battles import BadRows, BattleTable, ReadBattlesOptions, read_battles
+from tiltyard.battles.layout import BLANKS
 from tiltyard.battles.reading import find_sources
 
 BASE = {"model_a": " otter", "model_b": "heron\u00a0", "winner": " otter ", "source": "human ", "category": "law\t"}

@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from tests.sizes import size
 
 import tiltyard as ty
-from tiltyard.battles import Outcome, find_problems, peek, read_battles
-from tiltyard.battles.careful import BadRows
+from tiltyard.battles import BadRows, Outcome, ReadBattlesOptions, find_problems, peek, read_battles
 from tiltyard.battles.formats import SPELLINGS, TARGETS, side_of
-from tiltyard.battles.layout import ReadBattlesOptions
 from tiltyard.battles.reading import find_sources
 from tiltyard.errors import BadRow, BattleError, OptionError
 

@@ -11,8 +11,17 @@ import numpy as np
 import pytest
 from battle_rows import KINDS, rows, same, write_raw
 
-from tiltyard.battles import Battle, BattleTable, Codes, Outcome, Source, peek, read_battles, reading
-from tiltyard.battles.layout import ReadBattlesOptions
+from tiltyard.battles import (
+    Battle,
+    BattleTable,
+    Codes,
+    Outcome,
+    ReadBattlesOptions,
+    Source,
+    peek,
+    read_battles,
+    reading,
+)
 from tiltyard.battles.reading import find_sources
 from tiltyard.errors import BattleError, NoBattles, OptionError
 

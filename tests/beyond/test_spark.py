@@ -23,7 +23,8 @@ import pytest
 
 import tiltyard as ty
 from tests.missing import needs
-from tiltyard.boards.rating import InputOptions, rate_by
+from tiltyard.boards import rate_by
+from tiltyard.boards.rating import InputOptions
 from tiltyard.errors import BadRow, BattleError, NoBattles, OptionError
 
 CLOSE = 1e-9

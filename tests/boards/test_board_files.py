@@ -15,7 +15,8 @@ import pytest
 from board_rows import arena, battle
 
 import tiltyard as ty
-from tiltyard.boards.text import EXTRA_COLUMNS, as_csv, as_html, as_markdown, as_table
+from tiltyard.boards import as_table
+from tiltyard.boards.text import EXTRA_COLUMNS, as_csv, as_html, as_markdown
 from tiltyard.errors import BattleError
 
 UNBEATEN = arena(1, n=200, prompts=20) + battle("z>a", 3, question_id="q1") + battle("z>c", 3, question_id="q2")

@@ -13,7 +13,8 @@ from tests.reference.pages import ROOT
 from typer.testing import CliRunner
 
 import tiltyard as ty
-from tiltyard.boards.eval_records import Evaluator, eval_record, write_eval_records
+from tiltyard.boards import Evaluator, write_eval_records
+from tiltyard.boards.eval_records import eval_record
 from tiltyard.cli.main import make_app
 from tiltyard.errors import OptionError
 

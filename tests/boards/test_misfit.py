@@ -15,19 +15,13 @@ from tests.records import replace
 
 from oracles.misfits import MisfitWorld, notes
 from oracles.simulation import arena_battles, results, table_of
-from tiltyard.battles.fast import about_rows
-from tiltyard.battles.inputs import find_parts
-from tiltyard.battles.reading import read_battles
-from tiltyard.battles.table import BattleTable
-from tiltyard.battles.writing import write_battles
+from tiltyard.battles import BattleTable, about_rows, find_parts, read_battles, write_battles
 from tiltyard.boards import BradleyTerry, misfit, rate, rating
 from tiltyard.boards.misfit import FALSE_ALARMS, SHARES, fit_lines, holm
+from tiltyard.ratings import TIE_MODELS, Comparisons, Misfit, check_fit, count_pairs, fit_bounded
 from tiltyard.ratings import misfit as fit_checks
-from tiltyard.ratings.bradley_terry import fit_bounded
-from tiltyard.ratings.comparisons import Comparisons, count_pairs
-from tiltyard.ratings.misfit import Drift, Misfit, PairResiduals, ScheduleMoves, TieLaw, check_fit, p_value, smallest_p
-from tiltyard.ratings.tie_models import TIE_MODELS
-from tiltyard.validity.misfit import fit_sentences, fit_verdict
+from tiltyard.ratings.misfit import Drift, PairResiduals, ScheduleMoves, TieLaw, p_value, smallest_p
+from tiltyard.validity import fit_sentences, fit_verdict
 
 FITTING = {
     "independent": MisfitWorld(battles=2000),

@@ -11,14 +11,12 @@ from tests.records import replace
 
 import tiltyard as ty
 from oracles.categories import CategoryWorld, against_truth, compare
-from tiltyard.battles.table import Codes
+from tiltyard.battles import Codes
 from tiltyard.boards import BradleyTerry, rate_by
 from tiltyard.boards.rating import InputOptions
 from tiltyard.errors import NotConnected, OptionError, RatingError, TooLarge
+from tiltyard.ratings import TIE_MODELS, Comparisons, count_pairs, covariance_within, fit_pooled
 from tiltyard.ratings.bradley_terry import StrengthPrior
-from tiltyard.ratings.comparisons import Comparisons, count_pairs
-from tiltyard.ratings.shrinkage import covariance_within, fit_pooled
-from tiltyard.ratings.tie_models import TIE_MODELS
 
 PLAIN = BradleyTerry(misfit=False)
 

@@ -15,14 +15,11 @@ from board_rows import arena, assert_same_board, battle, swapped
 
 import tiltyard as ty
 from tiltyard.battles import reading
-from tiltyard.boards import METHODS, InputOptions, rate_by, sequential
-from tiltyard.boards.bradley_terry import apart_at_any_time
+from tiltyard.boards import METHODS, apart_at_any_time, rate_by, sequential
 from tiltyard.errors import NoBattles, OptionError, OptionValue, RatingError
-from tiltyard.ratings import POINTS_PER_LOGIT
+from tiltyard.options import InputOptions
+from tiltyard.ratings import POINTS_PER_LOGIT, Covariance, normal_quantile, rate_battles, t_quantile
 from tiltyard.ratings.elo import permutation_elo, sequential_elo
-from tiltyard.ratings.glicko2 import rate_battles
-from tiltyard.ratings.intervals import Covariance
-from tiltyard.ratings.quantiles import normal_quantile, t_quantile
 
 ROWS = arena(1, n=250, prompts=25)
 

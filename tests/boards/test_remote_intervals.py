@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from tests.records import replace
 
-from tiltyard.battles.reading import read_battles
-from tiltyard.battles.spark import GROUP, ClusterSums, GroupScores
-from tiltyard.battles.table import BattleTable
+from tiltyard.battles import BattleTable, GroupScores, read_battles
+from tiltyard.battles.spark import GROUP, ClusterSums
 from tiltyard.boards import BradleyTerry
 
 

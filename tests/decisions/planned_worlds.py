@@ -14,9 +14,10 @@ import numpy as np
 from tests.records import replace
 
 from oracles.simulation import LOG_NU, outcome_chances, population_strengths, results, table_of
-from tiltyard.battles.table import BattleTable
+from tiltyard.battles import BattleTable
 from tiltyard.boards import BradleyTerry
-from tiltyard.decisions import Goal, contrast
+from tiltyard.decisions import Goal
+from tiltyard.decisions.contrast import contrast
 from tiltyard.decisions.gate import decide
 from tiltyard.decisions.missing import Cases
 from tiltyard.errors import TiltyardError

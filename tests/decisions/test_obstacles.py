@@ -14,8 +14,7 @@ import tiltyard as ty
 import within
 from decisions.decision_rows import battle
 from sizes import size
-from tiltyard.battles.table import BattleTable, Codes
-from tiltyard.battles.writing import write_battles
+from tiltyard.battles import BattleTable, Codes, write_battles
 from tiltyard.boards import BradleyTerry, rate
 from tiltyard.decisions import compare_in, plan_from_battles
 

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 import tiltyard as ty
-from tiltyard.decisions import score_board
-from tiltyard.decisions.units import POINTS, SHARES, Unit
+from tiltyard.decisions import POINTS
+from tiltyard.decisions.score_board import score_board
+from tiltyard.decisions.units import SHARES, Unit
 from tiltyard.errors import OptionError, ScoreError
 from tiltyard.scores import read_scores
 
@@ -465,7 +466,7 @@ def test_repeats_are_said_and_what_they_are_worth() -> None:
 
 
 def test_files_with_a_page_and_markdown(tmp_path: Path) -> None:
-    from tiltyard.reporting.comparison import score_page
+    from tiltyard.reporting import score_page
 
     found = ty.compare("v2", "v1", battles=rows(v2=V2, v1=V1))
     assert "78.0 % against 69.0 %" in score_page([found])

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from oracles.simulation import results
-from tiltyard.battles.table import BattleTable, Codes
+from tiltyard.battles import BattleTable, Codes
 from tiltyard.boards import BradleyTerry
-from tiltyard.decisions import contrast
+from tiltyard.decisions.contrast import contrast
 from tiltyard.decisions.gate import Decision, decide
 from tiltyard.decisions.missing import Cases
 from tiltyard.errors import BattleError, RatingError

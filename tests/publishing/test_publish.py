@@ -19,10 +19,11 @@ import tiltyard as ty
 from tiltyard import publish
 from tiltyard.cli.main import make_app
 from tiltyard.errors import OptionError, TiltyardError
+from tiltyard.publishing import BoardRules
 from tiltyard.publishing.columns import column_file
 from tiltyard.publishing.folder import read_manifest
 from tiltyard.publishing.pages import PageContext, board_tallies, model_page
-from tiltyard.publishing.publication import BoardPart, BoardRules, make_parts, publishable, slug
+from tiltyard.publishing.publication import BoardPart, make_parts, publishable, slug
 from tiltyard.verbs.publish import PublishedFolder
 
 

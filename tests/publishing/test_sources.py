@@ -17,12 +17,9 @@ from typer.testing import CliRunner
 
 import tiltyard as ty
 from tiltyard import publish
+from tiltyard.arena import Choice, Policy, new_key
 from tiltyard.arena import events as e
-from tiltyard.arena.events import Choice
-from tiltyard.arena.heads import new_key
-from tiltyard.arena.policy import Policy
-from tiltyard.arena.store import Store
-from tiltyard.arena.store.witnessing import record_head, state_head
+from tiltyard.arena.store import Store, record_head, state_head
 from tiltyard.cli.main import make_app
 from tiltyard.errors import ArenaError, RunFolderError
 

@@ -17,19 +17,17 @@ from scipy.special import stdtrit
 
 from tiltyard.decisions.gate import PASSES, claims_of, decide
 from tiltyard.decisions.missing import Cases
-from tiltyard.ratings.ranks import chance_at_any_time
-from tiltyard.ratings.score_differences import (
-    ANYTIME_RATE,
+from tiltyard.ratings import (
     ScoreEstimate,
     ScoreSpread,
-    alike,
-    anytime_cut,
+    chance_at_any_time,
     holm_ranks,
     mean_score,
     repeat_noise,
     score_difference,
     unpaired_difference,
 )
+from tiltyard.ratings.score_differences import ANYTIME_RATE, alike, anytime_cut
 
 
 def _shares(right: int, total: int) -> np.ndarray:

@@ -12,14 +12,12 @@ import pytest
 import tiltyard as ty
 from tests.reference.fields import documented
 from tests.reference.pages import IN_FULL, METHODS, ROOT, anchor, code, sections, under
-from tiltyard.arena.board import BoardRow
-from tiltyard.arena.following.snapshots import ModelFacts
-from tiltyard.arena.offline import OfflineRow
-from tiltyard.arena.weekly import ValidityReport
+from tiltyard.arena import BoardRow, OfflineRow, ValidityReport
+from tiltyard.arena.following import ModelFacts
 from tiltyard.boards.text import EXTRA_COLUMNS, as_markdown
-from tiltyard.judging.bias import Bias
+from tiltyard.judging import Bias
 from tiltyard.ratings.judge_scale import PlacementVariance
-from tiltyard.tournament.ratings import EloLine, PairTally
+from tiltyard.tournament import EloLine, PairTally
 from tiltyard.web.board_columns import CATEGORY_COLUMNS, COLUMNS
 from tiltyard.web.model import ModelAnswer
 

@@ -12,12 +12,12 @@ import numpy as np
 from run_folders import JUDGE, NASTY, WORDS, spoken
 
 from tiltyard.battles import Battle, Outcome, Source, write_battles
-from tiltyard.boards import Leaderboard, RatingsFile, rate
-from tiltyard.boards.text import as_table
+from tiltyard.boards import Leaderboard, RatingsFile, as_table, rate
 from tiltyard.files import write_json, write_lines, write_text
-from tiltyard.judging.records import Judgment, Matchup, settle, to_battle
+from tiltyard.judging import Judgment, Matchup, settle, to_battle
+from tiltyard.placement import Panel
 from tiltyard.placement.robustness import sensitivity
-from tiltyard.placement.sampling import Panel, PlannedBattle, fingerprint
+from tiltyard.placement.sampling import PlannedBattle, fingerprint
 from tiltyard.reporting.sections import share_interval
 
 MODEL = "kestrel-9b <new>"

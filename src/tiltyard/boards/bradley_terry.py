@@ -20,10 +20,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.battle import Source
-from tiltyard.battles.reading import BattleData, oddities, read_battles
-from tiltyard.battles.spark import GroupScores, groups
-from tiltyard.battles.table import BattleTable, merge_equal
+from tiltyard.battles import BattleData, BattleTable, GroupScores, Source, groups, merge_equal, oddities, read_battles
 from tiltyard.boards.estimator import (
     BOOTSTRAP_TABLES,
     DRAWS_MAX,
@@ -65,39 +62,45 @@ from tiltyard.boards.preparation import (
 )
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import Interval, Ties, check_choice, explains
-from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.ratings.bootstrap import bootstrap_strengths
-from tiltyard.ratings.bradley_terry import BradleyTerryFit, fit_bounded
-from tiltyard.ratings.clusters import SMALL_LEVERAGE, BattleDerivatives, ClusteredRows, ClusterSizes
-from tiltyard.ratings.comparisons import count_pairs
-from tiltyard.ratings.graph import Reach, reach, wins_and_losses
-from tiltyard.ratings.intervals import (
+from tiltyard.ratings import (
     DRAWS,
     FEWEST_CLUSTERS,
+    FIRST_LOOK,
     MANY_MODELS,
+    POINTS_PER_LOGIT,
+    SMALL_LEVERAGE,
+    TIE_MODELS,
+    BattleDerivatives,
+    BradleyTerryFit,
+    ClusteredRows,
+    ClusterSizes,
     Covariance,
     DrawnCovariance,
+    RankIntervals,
+    Reach,
+    ResultScores,
+    ShrunkFit,
     Uncertainty,
+    anytime_cuts,
+    bonferroni_cuts,
+    bootstrap_strengths,
     clustered_rows,
     combine,
+    count_pairs,
     drawn_sandwich,
+    fit_bounded,
     half_widths,
+    normal_quantile,
+    places_of_intervals,
+    rank_intervals,
+    reach,
     row_scores,
     sandwich,
     summed_way,
-)
-from tiltyard.ratings.quantiles import normal_quantile, t_quantile
-from tiltyard.ratings.ranks import (
-    FIRST_LOOK,
-    RankIntervals,
-    anytime_cuts,
-    bonferroni_cuts,
-    places_of_intervals,
-    rank_intervals,
+    t_quantile,
     tukey_cut,
+    wins_and_losses,
 )
-from tiltyard.ratings.shrinkage import ShrunkFit
-from tiltyard.ratings.tie_models import TIE_MODELS, ResultScores
 from tiltyard.types import Floats, Ints
 
 FEW_CLUSTERS = 5.0
@@ -236,7 +239,7 @@ def _places_of_many(strength: Floats, covariance: Uncertainty, level: float, bat
 
 def shrunk_fit(fit_input: FitInput, errors: Callable[[BradleyTerryFit], Uncertainty]) -> ShrunkFit:
     """The fit with a normal prior on strengths; `errors` are those of a fit, asked for where battles have clusters."""
-    from tiltyard.ratings.shrinkage import fit_shrunk
+    from tiltyard.ratings import fit_shrunk
 
     def dispersion(fitted: BradleyTerryFit) -> float:
         """How many times as large variances are by cluster as the model alone says."""
@@ -791,7 +794,7 @@ def _reach_note(reach: Reach, won: float, lost: float) -> str | None:
 
 def _swaps(fit_input: FitInput, fitted: BradleyTerryFit) -> list[int | None]:
     """For each model the number of battles to remove until the next one on the board is level; None for the last."""
-    from tiltyard.ratings.influence import battles_to_swap, prepare
+    from tiltyard.ratings import battles_to_swap, prepare
 
     robustness = prepare(fitted, fit_input.rows, fit_input.counted)
     order = np.argsort(-fitted.parameters.strength, kind="stable")

@@ -15,8 +15,9 @@ from tiltyard.boards.text import FORMATS, boards_as_csv
 from tiltyard.errors import RatingError
 from tiltyard.files import json_text
 from tiltyard.options import check_choice
-from tiltyard.pages.tables import markdown_text
-from tiltyard.ratings.ranks import kendall_tau, ranks, spearman_rho
+from tiltyard.pages import markdown_text
+from tiltyard.ratings import kendall_tau, spearman_rho
+from tiltyard.ratings.ranks import ranks
 from tiltyard.types import Result
 
 

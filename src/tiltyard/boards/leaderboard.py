@@ -14,17 +14,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard import boards
-from tiltyard.battles.battle import OUTCOME_LABELS, Outcome, Source
-from tiltyard.battles.frames import columns_to_arrow, columns_to_frame, columns_to_pandas, columns_to_polars
-from tiltyard.battles.table import MISSING, BattleTable
+from tiltyard.battles import (
+    MISSING,
+    OUTCOME_LABELS,
+    BattleTable,
+    Outcome,
+    Source,
+    columns_to_arrow,
+    columns_to_frame,
+    columns_to_pandas,
+    columns_to_polars,
+)
 from tiltyard.boards.preparation import RatedBattles, known_models, per_model
 from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError
 from tiltyard.files import json_text, write_text
 from tiltyard.options import check_choice
-from tiltyard.ratings.comparisons import sum_by_both
-from tiltyard.ratings.glicko2 import expected_score
-from tiltyard.ratings.ranks import RankIntervals, ranks
-from tiltyard.ratings.tie_models import HALF, TIE_MODELS
+from tiltyard.ratings import HALF, TIE_MODELS, RankIntervals, expected_score, sum_by_both
+from tiltyard.ratings.ranks import ranks
 from tiltyard.types import Floats, Result
 
 if TYPE_CHECKING:

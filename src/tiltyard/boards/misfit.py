@@ -14,14 +14,19 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, UnsetType
 
-from tiltyard.battles.battle import Source
-from tiltyard.battles.table import BattleTable
+from tiltyard.battles import BattleTable, Source
 from tiltyard.boards.preparation import FitInput, with_sides
 from tiltyard.errors import RatingError
-from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.ratings.bradley_terry import BradleyTerryFit, fit_bounded
-from tiltyard.ratings.comparisons import count_pairs, sum_by
-from tiltyard.ratings.misfit import MOST_MODELS, Misfit, check_fit
+from tiltyard.ratings import (
+    MOST_MODELS,
+    POINTS_PER_LOGIT,
+    BradleyTerryFit,
+    Misfit,
+    check_fit,
+    count_pairs,
+    fit_bounded,
+    sum_by,
+)
 
 FALSE_ALARMS = 0.05
 """How often a board that fits may get a note."""

@@ -14,8 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.battle import Outcome, Source
-from tiltyard.battles.table import MISSING, BattleTable
+from tiltyard.battles import MISSING, BattleTable, Outcome, Source
 from tiltyard.boards.bradley_terry import (
     CENTRE,
     REACH_NOTES,
@@ -32,14 +31,26 @@ from tiltyard.boards.bradley_terry import (
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry, ordered_arrays, whole
 from tiltyard.boards.preparation import WEIGHT_ZERO, Selection, asked_clusters, choose_clusters, cluster_codes, select
 from tiltyard.errors import NoBattles, OptionError, OptionValue, RatingError
-from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.ratings.comparisons import OWN_CLUSTER, PairCells, sum_by
-from tiltyard.ratings.graph import Reach, islands
-from tiltyard.ratings.intervals import Covariance, half_widths
-from tiltyard.ratings.label_draw import DrawCheck, Trait, check_draw, kinds
-from tiltyard.ratings.people_labels import LabelledMatchups, PeopleFit, fit_with_people
-from tiltyard.ratings.ranks import rank_intervals, ranks
-from tiltyard.ratings.tie_models import TIE_MODELS
+from tiltyard.ratings import (
+    OWN_CLUSTER,
+    POINTS_PER_LOGIT,
+    TIE_MODELS,
+    Covariance,
+    DrawCheck,
+    LabelledMatchups,
+    PairCells,
+    PeopleFit,
+    Reach,
+    Trait,
+    check_draw,
+    fit_with_people,
+    half_widths,
+    islands,
+    kinds,
+    rank_intervals,
+    sum_by,
+)
+from tiltyard.ratings.ranks import ranks
 from tiltyard.types import Bools, Floats, Ints
 
 FEWEST_LABELS = 20

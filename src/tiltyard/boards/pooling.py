@@ -14,8 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.battles.battle import Source
-from tiltyard.battles.table import MISSING, BattleTable
+from tiltyard.battles import MISSING, BattleTable, Source
 from tiltyard.boards.bradley_terry import (
     CENTRE,
     TIES_BECAUSE,
@@ -44,12 +43,24 @@ from tiltyard.boards.preparation import (
     without_ties,
 )
 from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError, TooLarge
-from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, count_pairs, sum_by
-from tiltyard.ratings.graph import Reach, islands, reach, ties_bounded
-from tiltyard.ratings.intervals import Clustering
-from tiltyard.ratings.shrinkage import PooledFit, covariance_within, fit_of_category, fit_pooled
-from tiltyard.ratings.tie_models import TIE_MODELS, TieModel
+from tiltyard.ratings import (
+    OWN_CLUSTER,
+    POINTS_PER_LOGIT,
+    TIE_MODELS,
+    Clustering,
+    Comparisons,
+    PooledFit,
+    Reach,
+    TieModel,
+    count_pairs,
+    covariance_within,
+    fit_of_category,
+    fit_pooled,
+    islands,
+    reach,
+    sum_by,
+    ties_bounded,
+)
 from tiltyard.types import AnyInts, Floats, Ints
 
 MOST_STRENGTHS = 4000

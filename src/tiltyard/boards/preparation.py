@@ -13,22 +13,23 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.battle import Outcome, Source
-from tiltyard.battles.table import MISSING, BattleTable
+from tiltyard.battles import MISSING, BattleTable, Outcome, Source
 from tiltyard.boards.estimator import check_number
 from tiltyard.errors import NoBattles, NotConnected, OptionError, OptionValue, RatingError
 from tiltyard.options import MinBattles, SelectionOptions, Ties, explains
-from tiltyard.ratings.bradley_terry import bounded
-from tiltyard.ratings.comparisons import (
+from tiltyard.ratings import (
     OWN_CLUSTER,
+    TIE_MODELS,
     Comparisons,
     Counted,
+    TieModel,
+    bounded,
     count_pairs,
+    islands,
     scaled_difference,
     sum_by,
+    ties_bounded,
 )
-from tiltyard.ratings.graph import islands, ties_bounded
-from tiltyard.ratings.tie_models import TIE_MODELS, TieModel
 from tiltyard.types import Floats, Int32s, occurring
 
 WEIGHT_ZERO = "row of weight 0"

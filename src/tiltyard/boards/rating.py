@@ -8,15 +8,25 @@ from dataclasses import fields, replace
 from threading import Thread
 from typing import Any
 
-from tiltyard.battles.battle import Source
-from tiltyard.battles.fast import about_rows
-from tiltyard.battles.inputs import BattleFile
-from tiltyard.battles.label_sheets import find_key, from_spreadsheet, is_sheet, read_sheet
-from tiltyard.battles.layout import ReadBattlesOptions
-from tiltyard.battles.missing_verdicts import MissingVerdicts, missing_verdicts, no_go
-from tiltyard.battles.reading import BattleData, Opened, peek, read_battles
-from tiltyard.battles.spark import SparkSource
-from tiltyard.battles.table import BattleTable
+from tiltyard.battles import (
+    BattleData,
+    BattleFile,
+    BattleTable,
+    MissingVerdicts,
+    Opened,
+    ReadBattlesOptions,
+    Source,
+    SparkSource,
+    about_rows,
+    find_key,
+    from_spreadsheet,
+    is_sheet,
+    no_go,
+    peek,
+    read_battles,
+    read_sheet,
+)
+from tiltyard.battles.missing_verdicts import missing_verdicts
 from tiltyard.boards.bradley_terry import BradleyTerry
 from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.misfit import MOST_TIMES

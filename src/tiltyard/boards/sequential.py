@@ -10,9 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.battle import Outcome
-from tiltyard.battles.reading import BattleData, oddities, read_battles
-from tiltyard.battles.table import BattleTable
+from tiltyard.battles import BattleData, BattleTable, Outcome, oddities, read_battles
 from tiltyard.boards.estimator import DRAWS_MAX, RATING_MAX, EstimatorParameters, check_level, check_number, check_whole
 from tiltyard.boards.leaderboard import Column, Leaderboard, build_board, count_by_model
 from tiltyard.boards.preparation import (
@@ -25,9 +23,7 @@ from tiltyard.boards.preparation import (
 )
 from tiltyard.errors import OptionValue, RatingError
 from tiltyard.options import check_choice, explains
-from tiltyard.ratings import elo
-from tiltyard.ratings.glicko2 import DEFAULT_SETTINGS, Glicko2Settings, rate_battles
-from tiltyard.ratings.quantiles import normal_quantile
+from tiltyard.ratings import DEFAULT_SETTINGS, Glicko2Settings, elo, normal_quantile, rate_battles
 from tiltyard.types import Floats, Int32s
 
 SCORE_A = np.array([1.0, 0.0, 0.5, np.nan])

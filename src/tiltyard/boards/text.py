@@ -11,7 +11,7 @@ import msgspec
 
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
 from tiltyard.options import check_choice
-from tiltyard.pages.tables import Cell, Kind, Table, TableColumn, markdown_text
+from tiltyard.pages import Cell, Kind, Table, TableColumn, markdown_text
 
 METHOD_NAMES = {
     "bt": "Bradley–Terry",

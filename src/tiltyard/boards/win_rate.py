@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tiltyard.battles.reading import BattleData, oddities, read_battles
-from tiltyard.battles.table import BattleTable
+from tiltyard.battles import BattleData, BattleTable, oddities, read_battles
 from tiltyard.boards.estimator import FEWER, PAIR_BYTES, WIN_RATE_TABLES, EstimatorParameters, check_memory
 from tiltyard.boards.leaderboard import Leaderboard, build_board
 from tiltyard.boards.preparation import Selection, comparisons, fixed_order, select
 from tiltyard.errors import OptionValue
 from tiltyard.options import explains
-from tiltyard.ratings.comparisons import WinRates, count_pairs, win_rates
+from tiltyard.ratings import WinRates, count_pairs, win_rates
 
 REMARK = "a win rate depends on who was met: compare with Bradley–Terry (method bt), which allows for the opponents"
 

@@ -309,7 +309,7 @@ def weekly_command(
     A week is Monday to Sunday (UTC), and finished an hour after its end. Weeks without a vote have no report.
     """
     need_arena()
-    from tiltyard.pages.figures import plural
+    from tiltyard.pages import plural
     from tiltyard.verbs.arena import weekly
 
     weeks, copied = weekly(db, out, again=again)

@@ -15,20 +15,18 @@ import msgspec
 import numpy as np
 
 from tiltyard import decisions
-from tiltyard.boards.estimator import check_level
-from tiltyard.boards.leaderboard import whole
-from tiltyard.boards.preparation import DIMENSION
+from tiltyard.boards import DIMENSION, check_level, whole
 from tiltyard.decisions.contrast import AnyContrast
 from tiltyard.decisions.missing import Cases, Ends, Missing, cases_of
 from tiltyard.decisions.units import POINTS, Unit
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import CompareOptions, GateRule, accepts_options
-from tiltyard.ratings.score_differences import MOST_SKEWED, MOST_SKEWED_ANYTIME, ScoreEstimate
-from tiltyard.scores.table import DirectionFrom
+from tiltyard.ratings import MOST_SKEWED, MOST_SKEWED_ANYTIME, ScoreEstimate
+from tiltyard.scores import DirectionFrom
 from tiltyard.types import Comparable, Floats, Result, named
 
 if TYPE_CHECKING:
-    from tiltyard.decisions import GateResult
+    from tiltyard.decisions.gate import GateResult
 
 SHOWN = 5
 """Prompts in each list of a text."""

@@ -14,26 +14,41 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.battles.battle import Outcome
-from tiltyard.battles.formats import likely_clusters, likely_dimension
-from tiltyard.battles.inputs import MANIFEST, MATCHES, SCORES, run_files
-from tiltyard.battles.missing_verdicts import MissingVerdicts, missing_verdicts, no_go
-from tiltyard.battles.reading import BattleData, Opened, peek
-from tiltyard.battles.table import MISSING, BattleTable, concat
-from tiltyard.boards.bradley_terry import BradleyTerry, Solved, cluster_notes, interval_settings
-from tiltyard.boards.preparation import (
+from tiltyard.battles import (
+    MANIFEST,
+    MATCHES,
+    MISSING,
+    SCORES,
+    BattleData,
+    BattleTable,
+    MissingVerdicts,
+    Opened,
+    Outcome,
+    concat,
+    likely_clusters,
+    likely_dimension,
+    no_go,
+    peek,
+    run_files,
+)
+from tiltyard.battles.missing_verdicts import missing_verdicts
+from tiltyard.boards import (
     DIMENSION,
     FEW_CLUSTERS,
+    BradleyTerry,
     Selection,
+    Solved,
     asked_clusters,
+    cluster_notes,
     dimensions_of,
+    interval_settings,
     kind_of,
     known_clusters,
     known_models,
     nameless,
+    read_for,
     settle_sides,
 )
-from tiltyard.boards.rating import read_for
 from tiltyard.decisions.answer import (
     MANY_VALUES,
     EstimatedDifference,
@@ -73,9 +88,7 @@ from tiltyard.errors import (
     ScoreError,
 )
 from tiltyard.options import CompareOptions, FitOptions, InputOptions
-from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.ratings.comparisons import sum_by
-from tiltyard.ratings.tie_models import FAR
+from tiltyard.ratings import FAR, POINTS_PER_LOGIT, sum_by
 from tiltyard.scores import read_scores
 from tiltyard.types import Floats
 
@@ -143,7 +156,7 @@ def is_run_folder(path: Path) -> bool:
     return bool(run_files(path))
 
 
-def open_source(data: BattleData, unnamed: str = "battles") -> BattleSource:
+def battle_source(data: BattleData, unnamed: str = "battles") -> BattleSource:
     """Battles from anywhere; a path to a run folder also gives its judge, rubrics, bank and answers."""
     opened = Opened.of(data)
     folder = Path(opened.paths[0]) if len(opened.paths) == 1 else None
@@ -179,7 +192,7 @@ def compare_models(battles: BattleData, new: str, old: str, options: CompareOpti
     estimator = make_bradley_terry(
         options, level=level_for(options), control=tuple(options.control or ()), slot=options.slot
     )
-    source = open_source(battles)
+    source = battle_source(battles)
     table = read_to_compare(source.battles, estimator, reading, options.by)
     lost = missing_among(missing_verdicts(source.battles), table, selection, filtered=options.where is not None)
     lost = lost.only(entrants={new, old})

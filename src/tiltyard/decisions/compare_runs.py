@@ -17,13 +17,22 @@ from functools import partial
 import msgspec
 import numpy as np
 
-from tiltyard.battles.battle import Outcome, Source
-from tiltyard.battles.missing_verdicts import MissingVerdicts, missing_verdicts, no_go, together
-from tiltyard.battles.reading import BattleData
-from tiltyard.battles.table import BattleTable, concat
-from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry, Solved, interval_settings
-from tiltyard.boards.leaderboard import EloReport, RatingEntry
-from tiltyard.boards.preparation import DIMENSION, Selection, dimensions_of, first_share, nameless, with_sides
+from tiltyard.battles import BattleData, BattleTable, MissingVerdicts, Outcome, Source, concat, no_go, together
+from tiltyard.battles.missing_verdicts import missing_verdicts
+from tiltyard.boards import (
+    CENTRE,
+    DIMENSION,
+    BradleyTerry,
+    EloReport,
+    RatingEntry,
+    Selection,
+    Solved,
+    dimensions_of,
+    first_share,
+    interval_settings,
+    nameless,
+    with_sides,
+)
 from tiltyard.decisions.answer import (
     MANY_VALUES,
     EntrantChange,
@@ -44,6 +53,7 @@ from tiltyard.decisions.compare_battles import (
     VOTER,
     BattleSource,
     among,
+    battle_source,
     distinct,
     estimate_of,
     few_clusters,
@@ -51,7 +61,6 @@ from tiltyard.decisions.compare_battles import (
     mean_results,
     obstacles,
     only_for,
-    open_source,
     read_to_compare,
     unnamed_clause,
     worse_by_scores,
@@ -76,10 +85,7 @@ from tiltyard.decisions.missing import (
 )
 from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError
 from tiltyard.options import CompareOptions, InputOptions, MissingRule, ScoreOptions, options_of
-from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.ratings.comparisons import OWN_CLUSTER
-from tiltyard.ratings.intervals import cluster_moves, in_both
-from tiltyard.ratings.quantiles import normal_quantile
+from tiltyard.ratings import OWN_CLUSTER, POINTS_PER_LOGIT, cluster_moves, in_both, normal_quantile
 from tiltyard.ratings.ranks import ranks
 from tiltyard.types import AnyInts, Floats
 
@@ -98,7 +104,7 @@ def compare_runs(new: BattleData, old: BattleData, options: CompareOptions) -> R
     options.refuse(about_models, " is about two models of the same battles: leave it out for two runs.")
     options.refuse(options_of(ScoreOptions), " is about scores: leave it out for two runs.")
     estimator = make_bradley_terry(options, level=level_for(options), slot=options.slot)
-    runs = (open_source(new, unnamed="new run"), open_source(old, unnamed="old run"))
+    runs = (battle_source(new, unnamed="new run"), battle_source(old, unnamed="old run"))
     if runs[0].name == runs[1].name:
         new_run, old_run = (
             msgspec.structs.replace(run, name=f"{which} {run.name}")

@@ -17,9 +17,8 @@ import msgspec
 import numpy as np
 from msgspec import structs
 
-from tiltyard.battles.missing_verdicts import no_go
-from tiltyard.battles.reading import Opened
-from tiltyard.boards.text import percent
+from tiltyard.battles import Opened, no_go
+from tiltyard.boards import percent
 from tiltyard.decisions.answer import (
     MANY_VALUES,
     EstimatedDifference,
@@ -36,7 +35,7 @@ from tiltyard.decisions.missing import Cases, Missing, cases_of, worst_case
 from tiltyard.decisions.units import unit_of
 from tiltyard.errors import Message, OptionError, OptionValue, ScoreError
 from tiltyard.options import CompareOptions, MissingRule, Options, ScoreBoardOptions
-from tiltyard.ratings.score_differences import (
+from tiltyard.ratings import (
     FEWEST,
     RepeatNoise,
     ScoreEstimate,
@@ -46,8 +45,7 @@ from tiltyard.ratings.score_differences import (
     score_difference,
     unpaired_difference,
 )
-from tiltyard.scores import ReadScoresOptions, ScoreTable, read_scores
-from tiltyard.scores.table import common_prompts
+from tiltyard.scores import ReadScoresOptions, ScoreTable, common_prompts, read_scores
 from tiltyard.types import Floats, Ints
 
 PARTS = ("dimension", "category", "subject", "task", "language")
@@ -56,7 +54,7 @@ MOST_LISTED = 100
 MUCH_MISSING = 0.05
 FEW_PROMPTS = 20
 PROMPT = "prompt"
-ABOUT_BATTLES = (
+ABOUT_BATTLES: tuple[str, ...] = (
     *("both_bad", "control", "default_source", "inconsistent", "slot", "source", "texts", "tie_band", "ties"),
     *("anyway", "unchanged"),
 )

@@ -21,17 +21,24 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.table import BattleTable
-from tiltyard.boards.bradley_terry import BradleyTerry, Solved
-from tiltyard.boards.preparation import first_share, known_models, with_sides
+from tiltyard.battles import BattleTable
+from tiltyard.boards import BradleyTerry, Solved, first_share, known_models, with_sides
 from tiltyard.errors import NotConnected, OptionError, RatingError
-from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.ratings.bradley_terry import response
-from tiltyard.ratings.comparisons import OWN_CLUSTER, sum_by
-from tiltyard.ratings.graph import Reach
-from tiltyard.ratings.quantiles import normal_quantile, t_below, t_quantile
-from tiltyard.ratings.ranks import ANYTIME_SPREAD, FIRST_LOOK, anytime_half_width, chance_at_any_time
-from tiltyard.ratings.score_differences import ScoreEstimate
+from tiltyard.ratings import (
+    ANYTIME_SPREAD,
+    FIRST_LOOK,
+    OWN_CLUSTER,
+    POINTS_PER_LOGIT,
+    Reach,
+    ScoreEstimate,
+    anytime_half_width,
+    chance_at_any_time,
+    normal_quantile,
+    response,
+    sum_by,
+    t_below,
+    t_quantile,
+)
 from tiltyard.types import Floats
 
 

@@ -17,15 +17,14 @@ from typing import Any, Literal
 import msgspec
 
 from tiltyard import decisions
-from tiltyard.boards.estimator import check_number
-from tiltyard.boards.preparation import DIMENSION
+from tiltyard.boards import DIMENSION, check_number
 from tiltyard.decisions.answer import Difference, PartDifference, RatingDifference, ScoreDifference
 from tiltyard.decisions.contrast import AnyContrast, even_odds
 from tiltyard.decisions.missing import Cases, cases_of
 from tiltyard.decisions.units import POINTS
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import GateRule, MissingRule
-from tiltyard.ratings.score_differences import ScoreEstimate
+from tiltyard.ratings import ScoreEstimate
 from tiltyard.types import Result, named
 
 Decision = Literal["better", "not_worse", "worse", "unknown"]

@@ -13,10 +13,18 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from tiltyard.battles.battle import Outcome, Source
-from tiltyard.battles.missing_verdicts import NO_ANSWER, MissingMatchup, MissingVerdicts
-from tiltyard.battles.table import MISSING, BattleTable, Codes, concat
-from tiltyard.boards.preparation import DIMENSION, NO_DIMENSION, Selection
+from tiltyard.battles import (
+    MISSING,
+    NO_ANSWER,
+    BattleTable,
+    Codes,
+    MissingMatchup,
+    MissingVerdicts,
+    Outcome,
+    Source,
+    concat,
+)
+from tiltyard.boards import DIMENSION, NO_DIMENSION, Selection
 from tiltyard.decisions.contrast import AnyContrast
 from tiltyard.errors import BattleError, OptionError, RatingError
 from tiltyard.options import MissingRule

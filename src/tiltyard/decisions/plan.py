@@ -24,14 +24,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard import decisions
-from tiltyard.battles.battle import Outcome, Source
-from tiltyard.battles.missing_verdicts import MissingVerdicts, no_go
-from tiltyard.battles.reading import BattleData, Opened
-from tiltyard.battles.table import BattleTable
-from tiltyard.boards.bradley_terry import BradleyTerry, Solved, apart, apart_at_any_time
-from tiltyard.boards.estimator import check_number, check_whole
-from tiltyard.boards.preparation import dimensions_of, kind_of, pooled_remark
-from tiltyard.boards.rating import lacking
+from tiltyard.battles import BattleData, BattleTable, MissingVerdicts, Opened, Outcome, Source, no_go
+from tiltyard.boards import (
+    BradleyTerry,
+    Solved,
+    apart,
+    apart_at_any_time,
+    check_number,
+    check_whole,
+    dimensions_of,
+    kind_of,
+    lacking,
+    pooled_remark,
+)
 from tiltyard.decisions.compare_battles import (
     likely_to_cluster,
     make_bradley_terry,
@@ -45,10 +50,17 @@ from tiltyard.decisions.sample_size import Assumptions, Goal, Growth, chance_bey
 from tiltyard.decisions.units import POINTS, Unit, unit_of
 from tiltyard.errors import OptionError, OptionValue, ScoreError
 from tiltyard.options import BattleOptions, CompareOptions, FitOptions, Help, InputOptions, SideOptions, accepts_options
-from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.ratings.graph import Reach
-from tiltyard.ratings.intervals import FEW, Covariance
-from tiltyard.ratings.score_differences import FEWEST, FEWEST_UNBOUNDED, ScoreSpread, cluster_means, least_deviation
+from tiltyard.ratings import (
+    FEW,
+    FEWEST,
+    FEWEST_UNBOUNDED,
+    POINTS_PER_LOGIT,
+    Covariance,
+    Reach,
+    ScoreSpread,
+    cluster_means,
+    least_deviation,
+)
 from tiltyard.types import Floats, Result, named
 
 ORDERS = 2

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tiltyard.boards.text import percent
+from tiltyard.boards import percent
 from tiltyard.decisions.answer import side
 from tiltyard.decisions.plan import Amount, BoardPlan, CallPrice, SamplePlan, ScorePlan
 from tiltyard.decisions.render import Block, as_markdown, as_text, between, counted, plain, share, signed
 from tiltyard.options import check_choice
-from tiltyard.pages.tables import Table
+from tiltyard.pages import Table
 
 TYPICAL = 20.0
 """The difference whose size the first sentence names, if it is among several."""

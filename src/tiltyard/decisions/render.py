@@ -10,8 +10,7 @@ from xml.etree import ElementTree  # written only, never read
 
 import msgspec
 
-from tiltyard.boards.preparation import DIMENSION
-from tiltyard.boards.text import CLUSTER_NAMES, percent
+from tiltyard.boards import CLUSTER_NAMES, DIMENSION, percent
 from tiltyard.decisions.answer import (
     SHOWN,
     Difference,
@@ -30,7 +29,7 @@ from tiltyard.decisions.gate import PASSES, GateResult, MetricsGate, PartVerdict
 from tiltyard.decisions.missing import Missing, cases_of
 from tiltyard.decisions.units import POINTS, Unit
 from tiltyard.options import check_choice
-from tiltyard.pages.tables import Table, TableColumn, markdown_text
+from tiltyard.pages import Table, TableColumn, markdown_text
 
 TEXT_WIDTH = 60
 SHOWN_PARTS = 4

@@ -15,16 +15,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.boards.estimator import check_level
-from tiltyard.boards.text import FORMATS, NOT_FOR_PICKED, percent
+from tiltyard.boards import FORMATS, NOT_FOR_PICKED, check_level, percent
 from tiltyard.decisions.compare_scores import check_no_battles, cluster_of
 from tiltyard.decisions.units import Unit, unit_of
 from tiltyard.errors import Message, OptionValue, ScoreError
 from tiltyard.options import MissingRule, ScoreBoardOptions, accepts_options, check_choice
-from tiltyard.pages.tables import Table, markdown_text
-from tiltyard.ratings.ranks import RankIntervals, ranks
-from tiltyard.ratings.score_differences import ScoreEstimate, holm_ranks, mean_score, score_difference
-from tiltyard.ratings.score_effects import ScoreEffects
+from tiltyard.pages import Table, markdown_text
+from tiltyard.ratings import RankIntervals, ScoreEffects, ScoreEstimate, holm_ranks, mean_score, score_difference
+from tiltyard.ratings.ranks import ranks
 from tiltyard.scores import ReadScoresOptions, ScoreTable, read_scores
 from tiltyard.types import Floats, Ints, Result
 

@@ -11,20 +11,16 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.battles import Outcome, Source, read_battles, write_battles
-from tiltyard.battles.reading import Opened
-from tiltyard.battles.table import BattleTable, concat
-from tiltyard.boards.leaderboard import Leaderboard, RatingsFile, whole
-from tiltyard.boards.rating import DEFAULT_INPUT, rate_with, read_for, start_hashing
-from tiltyard.boards.text import as_table
+from tiltyard.battles import BattleTable, Opened, Outcome, Source, concat, read_battles, write_battles
+from tiltyard.boards import DEFAULT_INPUT, Leaderboard, RatingsFile, as_table, rate_with, read_for, start_hashing, whole
 from tiltyard.errors import RatingError, RunFolderError
 from tiltyard.files import write_arrays, write_json, write_lines, write_text
-from tiltyard.judging.bias import measure_bias
-from tiltyard.judging.records import Judgment
-from tiltyard.judging.run_folder import (
+from tiltyard.judging import (
     AnyJudgment,
+    Judgment,
     Remade,
     again,
+    measure_bias,
     read_lines,
     read_object,
     read_record,
@@ -54,7 +50,7 @@ from tiltyard.placement.robustness import FamilyCheck, Sensitivity, check_famili
 from tiltyard.placement.rounds import NO_ANSWER, CalibrationLine, JudgeCalibration, PanelResult, judged_battles
 from tiltyard.placement.sampling import Panel, read_panel, text_hash
 from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.validity.agreement import share
+from tiltyard.validity import share
 
 PLACE = "tiltyard place"
 """The command that writes the folder."""

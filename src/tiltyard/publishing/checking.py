@@ -20,16 +20,14 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from tiltyard.arena.witness import Finding, KeptProof, check_witness
-from tiltyard.battles.reading import read_battles
-from tiltyard.battles.writing import same_parquet
-from tiltyard.boards.leaderboard import RatingsFile
+from tiltyard.arena import Finding, KeptProof, check_witness
+from tiltyard.battles import read_battles, same_parquet
+from tiltyard.boards import RatingsFile
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.files import write_arrays
-from tiltyard.judging.run_folder import read_object, require, versions
+from tiltyard.judging import read_object, require, versions
 from tiltyard.options import PublishOptions
-from tiltyard.pages.escaping import is_unseen, look_alikes, shortened
-from tiltyard.pages.figures import plural, points
+from tiltyard.pages import is_unseen, look_alikes, plural, points, shortened
 from tiltyard.placement import folder as placement
 from tiltyard.publishing.arenas import SALTS, WITNESS, witness_site
 from tiltyard.publishing.fetching import MOST_MANIFEST, bounded_lines
@@ -326,7 +324,7 @@ def _is_drawn_alike(published: bytes, content: bytes) -> bool:
     """Whether the libraries that drew a picture are those that are here, so that its bytes would be the same."""
     if not content:
         return False
-    from tiltyard.pages.share_card import drawn_with
+    from tiltyard.pages import drawn_with
 
     return drawn_with().encode() in published
 

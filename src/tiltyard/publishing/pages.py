@@ -13,23 +13,16 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.battle import Outcome
-from tiltyard.battles.table import MISSING, BattleTable, Codes, concat
-from tiltyard.boards.leaderboard import RatingEntry
-from tiltyard.boards.preparation import select
-from tiltyard.boards.text import footnotes, headline, interval_text, percent, rank_text
+from tiltyard.battles import MISSING, BattleTable, Codes, Outcome, concat
+from tiltyard.boards import RatingEntry, footnotes, headline, interval_text, percent, rank_text, select
 from tiltyard.decisions import RatingDifference
-from tiltyard.pages.escaping import Html, shortened
-from tiltyard.pages.figures import count, plural, points
-from tiltyard.pages.html import package_text, page
+from tiltyard.pages import Html, count, package_text, page, plural, points, shortened
 from tiltyard.publishing.columns import NAME as COLUMNS
 from tiltyard.publishing.folder import PublishedFile
 from tiltyard.publishing.publication import PROMPT, BoardPart, PublishedBoard, StaticSite, slug
 from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.reporting.comparison import comparison_page
-from tiltyard.reporting.page import own_file
-from tiltyard.reporting.sections import board_view
-from tiltyard.validity.misfit import fit_sentences, fit_verdict
+from tiltyard.reporting import board_view, comparison_page, own_file
+from tiltyard.validity import fit_sentences, fit_verdict
 
 FEED = "feed.atom"
 PARTS_PAGE = "parts.html"
@@ -195,7 +188,7 @@ def _cautions(publication: StaticSite) -> list[str]:
     """What a reader must know first."""
     cautions = [publication.missing] if publication.missing else []
     if not publication.blind:
-        from tiltyard.arena.blindness import NOT_BLIND
+        from tiltyard.arena import NOT_BLIND
 
         cautions.insert(0, NOT_BLIND)
     return cautions

@@ -14,15 +14,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.battles.battle import FLAGS
-from tiltyard.battles.table import MISSING, BattleTable, Codes, Column
-from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry
-from tiltyard.boards.estimator import RATING_MAX
-from tiltyard.boards.leaderboard import Leaderboard
-from tiltyard.boards.preparation import Selection
+from tiltyard.battles import FLAGS, MISSING, BattleTable, Codes, Column
+from tiltyard.boards import CENTRE, RATING_MAX, BradleyTerry, Leaderboard, Selection
 from tiltyard.errors import BattleError, OptionError, RatingError
 from tiltyard.options import BothBad, Inconsistent, PublishOptions, Ties
-from tiltyard.pages.escaping import is_unseen, look_alikes
+from tiltyard.pages import is_unseen, look_alikes
 
 DIMENSION, PROMPT, VOTER = "dimension", "question_id", "voter"
 PUBLIC_COLUMNS = frozenset(

@@ -15,16 +15,12 @@ from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
 
-from tiltyard.battles.writing import write_battles, write_lines
-from tiltyard.boards.bradley_terry import Solved
-from tiltyard.boards.leaderboard import RatingEntry, RatingsFile
-from tiltyard.boards.text import rank_text
+from tiltyard.battles import write_battles, write_lines
+from tiltyard.boards import RatingEntry, RatingsFile, Solved, rank_text
 from tiltyard.decisions import RatingDifference, compare_in
 from tiltyard.errors import BattleError, RatingError
 from tiltyard.files import json_text
-from tiltyard.pages.figures import plain_count, points
-from tiltyard.pages.html import render
-from tiltyard.pages.svg import Scale
+from tiltyard.pages import Scale, plain_count, points, render
 from tiltyard.publishing.columns import NAME as COLUMNS
 from tiltyard.publishing.columns import column_file
 from tiltyard.publishing.folder import MANIFEST, BoardFile, PublishedFile, PublishedManifest, write_folder, writer_hash
@@ -43,7 +39,7 @@ from tiltyard.publishing.pages import (
     verdict,
 )
 from tiltyard.publishing.publication import StaticSite, slug
-from tiltyard.reporting.sections import rating_scale
+from tiltyard.reporting import rating_scale
 from tiltyard.schemas import schema_text
 
 FIRST = 10
@@ -204,7 +200,7 @@ def share_cards(publication: StaticSite) -> Iterator[tuple[str, bytes]]:
     if find_spec("PIL") is None:
         yield from ((file, b"") for file in (BOARD_CARD, *files))
         return
-    from tiltyard.pages.share_card import CardRow, board_card, legible, model_card
+    from tiltyard.pages import CardRow, board_card, legible, model_card
 
     scale = rating_scale(shown)
 

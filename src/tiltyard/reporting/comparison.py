@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.battles.table import BattleTable
-from tiltyard.boards.text import percent
+from tiltyard.battles import BattleTable
+from tiltyard.boards import percent
 from tiltyard.decisions import (
     EntrantChange,
     EstimatedDifference,
@@ -20,11 +20,8 @@ from tiltyard.decisions import (
     ScoreDifference,
 )
 from tiltyard.decisions import render as words
-from tiltyard.judging.run_folder import read_object, require
-from tiltyard.pages import svg
-from tiltyard.pages.escaping import Html
-from tiltyard.pages.figures import plural
-from tiltyard.pages.html import environment, page
+from tiltyard.judging import read_object, require
+from tiltyard.pages import Html, environment, page, plural, svg
 from tiltyard.reporting.grid import (
     MOST_CELLS,
     ChangeCell,

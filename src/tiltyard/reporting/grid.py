@@ -16,10 +16,9 @@ import msgspec
 import numpy as np
 
 from tiltyard.bank import Prompt
-from tiltyard.battles.battle import Outcome
-from tiltyard.battles.table import BattleTable
-from tiltyard.judging.records import prompt_columns
-from tiltyard.pages.figures import count, percent, plural, signed
+from tiltyard.battles import BattleTable, Outcome
+from tiltyard.judging import prompt_columns
+from tiltyard.pages import count, percent, plural, signed
 
 PROMPT = "question_id"
 MOST_CELLS = 40_000

@@ -14,17 +14,12 @@ import msgspec
 
 from tiltyard.bank import Prompt
 from tiltyard.battles import Outcome
-from tiltyard.boards import Leaderboard, RatingEntry, RatingsFile
-from tiltyard.boards.text import footnotes, headline
+from tiltyard.boards import Leaderboard, RatingEntry, RatingsFile, footnotes, headline
 from tiltyard.errors import BattleError, RunFolderError
-from tiltyard.judging.run_folder import again, read_lines, read_object, read_record, require
-from tiltyard.pages.svg import Scale
-from tiltyard.placement.folder import PlacementText
-from tiltyard.placement.manifest import PlacementManifest
-from tiltyard.placement.rounds import CalibrationLine
-from tiltyard.placement.sampling import Panel
-from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.ratings.quantiles import normal_quantile
+from tiltyard.judging import again, read_lines, read_object, read_record, require
+from tiltyard.pages import Scale
+from tiltyard.placement import CalibrationLine, Panel, PlacementManifest, PlacementText
+from tiltyard.ratings import POINTS_PER_LOGIT, normal_quantile
 from tiltyard.reporting.front import weak_points
 from tiltyard.reporting.page import own_file
 from tiltyard.reporting.run import (

@@ -13,16 +13,33 @@ from zipfile import BadZipFile
 import msgspec
 import numpy as np
 
-from tiltyard.bank import Prompt
-from tiltyard.bank.images import Image, count_images, is_image_type
-from tiltyard.battles.inputs import BATTLES
+from tiltyard.bank import Image, Prompt, count_images, is_image_type
+from tiltyard.battles import BATTLES
 from tiltyard.boards import RatingsFile, rate
 from tiltyard.errors import BankError, BattleError, RunFolderError, TiltyardError
-from tiltyard.judging.records import Judgment, VerdictLabel, in_pairs
-from tiltyard.judging.run_folder import RUN, LineSpan, again, decode, read_lines, read_object, read_record, require
-from tiltyard.tournament.artifacts import EloResults, MatchLine, calibrated_path
-from tiltyard.tournament.ratings import BaselineTable, EloLine, PairTally
-from tiltyard.tournament.scoring import RESULTS_FILE, DimensionScores
+from tiltyard.judging import (
+    RUN,
+    Judgment,
+    LineSpan,
+    VerdictLabel,
+    again,
+    decode,
+    in_pairs,
+    read_lines,
+    read_object,
+    read_record,
+    require,
+)
+from tiltyard.tournament import (
+    RESULTS_FILE,
+    BaselineTable,
+    DimensionScores,
+    EloLine,
+    EloResults,
+    MatchLine,
+    PairTally,
+    calibrated_path,
+)
 from tiltyard.types import FileStem, Floats
 
 LARGEST_SHOWN, LARGEST_TOGETHER = 1_400_000, 16_000_000

@@ -7,15 +7,14 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.decisions import compare_scores
+from tiltyard.decisions.compare_scores import compare_scores
 from tiltyard.errors import TiltyardError
-from tiltyard.judging.run_folder import read_lines
-from tiltyard.judging.scoring import SCALES
+from tiltyard.judging import SCALES, read_lines
 from tiltyard.options import CompareOptions
 from tiltyard.pages import svg
 from tiltyard.reporting.front import listed
 from tiltyard.reporting.run import Run
-from tiltyard.tournament.scoring import ANSWERS_FOLDER, SCORES_FILE, AnswerLine, DimensionScores
+from tiltyard.tournament import ANSWERS_FOLDER, SCORES_FILE, AnswerLine, DimensionScores
 
 MOST_PROMPTS = 100
 """Prompts whose answers a report shows with their scores: those on which the scores differ most."""

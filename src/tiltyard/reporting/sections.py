@@ -9,20 +9,27 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.battles.reading import read_battles
-from tiltyard.battles.table import BattleTable
-from tiltyard.boards import BradleyTerry, Leaderboard, RatingEntry, RatingsFile
-from tiltyard.boards.text import footnotes, headline, interval_text, percent, rank_text
+from tiltyard.battles import BattleTable, read_battles
+from tiltyard.boards import (
+    BradleyTerry,
+    Leaderboard,
+    RatingEntry,
+    RatingsFile,
+    footnotes,
+    headline,
+    interval_text,
+    percent,
+    rank_text,
+)
 from tiltyard.errors import TiltyardError
-from tiltyard.judging.records import VerdictLabel
-from tiltyard.pages import svg
-from tiltyard.pages.svg import Scale
-from tiltyard.ratings.quantiles import normal_quantile
+from tiltyard.judging import VerdictLabel
+from tiltyard.pages import Scale, svg
+from tiltyard.ratings import normal_quantile
 from tiltyard.reporting.grid import MOST_CELLS, GridCell, GridRow, grid, kind_column
 from tiltyard.reporting.run import Dimension, JudgedBattle, Run, grouped
 from tiltyard.reporting.site_map import Here
-from tiltyard.tournament.ratings import JudgeHabits
-from tiltyard.validity.agreement import wilson
+from tiltyard.tournament import JudgeHabits
+from tiltyard.validity import wilson
 
 
 def board_view(

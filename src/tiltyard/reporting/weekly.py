@@ -12,20 +12,24 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from tiltyard.arena.board import BoardRow
-from tiltyard.arena.following.replay import period_of_log, study_of
-from tiltyard.arena.store import Store
-from tiltyard.arena.store.reading import events_in_order
-from tiltyard.arena.store.weeks import KeptWeek, Week, WeekTexts, keep_week, kept_weeks, week_texts, weeks_with_votes
-from tiltyard.arena.weekly import WeeklyReport, weekly_report
+from tiltyard.arena import BoardRow, WeeklyReport, weekly_report
+from tiltyard.arena.following import period_of_log, study_of
+from tiltyard.arena.store import (
+    KeptWeek,
+    Store,
+    Week,
+    WeekTexts,
+    events_in_order,
+    keep_week,
+    kept_weeks,
+    week_texts,
+    weeks_with_votes,
+)
 from tiltyard.files import write_text
-from tiltyard.pages import escaping
-from tiltyard.pages.escaping import Html
-from tiltyard.pages.html import environment, package_text, page
-from tiltyard.pages.svg import MARGIN, WIDTH, Scale, path, picture, words
+from tiltyard.pages import MARGIN, WIDTH, Html, Scale, environment, escaping, package_text, page, path, picture, words
 from tiltyard.reporting import weekly_text as text
 from tiltyard.reporting.weekly_text import weekly_json
-from tiltyard.validity.churn import Known, top_order
+from tiltyard.validity import Known, top_order
 
 ROW, CHART_WIDTH, NAME_ROOM, RANK_ROOM = 26, 900, 190, 34
 """Sizes of the chart of places."""

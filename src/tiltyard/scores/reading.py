@@ -19,39 +19,54 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import numpy as np
 
-from tiltyard.battles.battle import Battle
-from tiltyard.battles.careful import file_lines
-from tiltyard.battles.eval_logs import ScoredAnswer, ScoredRun, distinct_names, pair_scores, path_ends
-from tiltyard.battles.fast import (
+from tiltyard.battles import (
+    FORMAT_NAMES,
+    LIKELY,
+    LM_EVAL_SUMMARY,
+    LOG_FORMATS,
     LONG_LINE_BYTES,
+    MISSING,
+    NO_MAP,
+    OTHER_NAMES,
+    PAIR_KEYS,
+    PROMPT_COLUMNS,
+    Battle,
+    BattleFile,
+    BattleTable,
+    Codes,
+    FileKind,
+    Format,
+    Header,
+    Layout,
+    Opened,
+    RawColumn,
+    ReusableFrame,
+    ScoredAnswer,
+    ScoredRun,
     cell_sql,
     cells_of,
     check_condition,
     check_where,
+    distinct_names,
     enumerated,
+    file_lines,
     file_rows,
     filtered,
+    frame_rows,
+    header_of_rows,
     identifier,
+    json_object,
+    listed,
     literal,
+    log_reader,
+    pair_scores,
+    path_ends,
+    plain_columns,
+    read_runs,
     session,
+    suffix_kind,
     text_sql,
 )
-from tiltyard.battles.formats import (
-    FORMAT_NAMES,
-    LIKELY,
-    LOG_FORMATS,
-    NO_MAP,
-    OTHER_NAMES,
-    PROMPT_COLUMNS,
-    Format,
-    listed,
-)
-from tiltyard.battles.frames import ReusableFrame
-from tiltyard.battles.inputs import BattleFile, FileKind, Header, RawColumn, header_of_rows, json_object, suffix_kind
-from tiltyard.battles.layout import Layout, plain_columns
-from tiltyard.battles.log_readers import LM_EVAL_SUMMARY, PAIR_KEYS, log_reader, read_runs
-from tiltyard.battles.reading import Opened, frame_rows
-from tiltyard.battles.table import MISSING, BattleTable, Codes
 from tiltyard.errors import BattleError, OptionError, OptionValue, ScoreError
 from tiltyard.options import Help, ReadingOptions, ScoreOptions, accepts_options, directions
 from tiltyard.scores.table import CLUSTER_COLUMNS, DirectionFrom, ModelScores, ScoreTable, direction_of_name

@@ -12,20 +12,18 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.bank.responses import STYLE, AnswerStyles
+from tiltyard.bank import STYLE, AnswerStyles
 from tiltyard.battles import BattleTable, Codes, Outcome, Source
-from tiltyard.boards import BradleyTerry, Leaderboard, RatingsFile
-from tiltyard.boards.bradley_terry import CENTRE, coefficients
-from tiltyard.decisions import contrast, mean_result, results_of_a
+from tiltyard.boards import CENTRE, BradleyTerry, Leaderboard, RatingsFile, coefficients
+from tiltyard.decisions import mean_result, results_of_a
+from tiltyard.decisions.contrast import contrast
 from tiltyard.errors import TiltyardError
-from tiltyard.judging.bias import MOST_INCONSISTENT
-from tiltyard.judging.plan import Case
-from tiltyard.judging.records import Judgment, VerdictLabel, in_pairs, repeated, to_battle
-from tiltyard.pages.tables import Table
+from tiltyard.judging import MOST_INCONSISTENT, Case, Judgment, VerdictLabel, in_pairs, repeated, to_battle
+from tiltyard.pages import Table
 from tiltyard.ratings import elo
 from tiltyard.tournament.config import EloSettings
 from tiltyard.types import Floats
-from tiltyard.validity.agreement import NO_ESTIMATE, Estimate, share, win_rate
+from tiltyard.validity import NO_ESTIMATE, Estimate, share, win_rate
 
 LEVEL = 0.95
 

@@ -9,22 +9,19 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.battles.careful import BadRows
-from tiltyard.battles.reading import Opened, Peek, find_problems, peek
-from tiltyard.battles.reading import read_battles as read_battles
-from tiltyard.battles.stats import BattleStats, battle_stats
-from tiltyard.battles.writing import kind_to_write as kind_to_write
-from tiltyard.battles.writing import write_battles as write_battles
-from tiltyard.battles.writing import write_dataset as write_dataset
-from tiltyard.battles.writing import write_lines as write_lines
-from tiltyard.boards import RatingsFile, rate
-from tiltyard.boards.eval_records import Evaluator as Evaluator
-from tiltyard.boards.eval_records import write_eval_records
+from tiltyard.battles import BadRows, BattleStats, Opened, Peek, battle_stats, find_problems, peek
+from tiltyard.battles import kind_to_write as kind_to_write
+from tiltyard.battles import read_battles as read_battles
+from tiltyard.battles import write_battles as write_battles
+from tiltyard.battles import write_dataset as write_dataset
+from tiltyard.battles import write_lines as write_lines
+from tiltyard.boards import Evaluator as Evaluator
+from tiltyard.boards import RatingsFile, rate, write_eval_records
 from tiltyard.errors import Message, OptionError, OptionValue, TiltyardError
-from tiltyard.judging.run_folder import read_object
+from tiltyard.judging import read_object
 from tiltyard.options import ReadingOptions, accepts_options
 from tiltyard.scores import ReadScoresOptions, holds_scores, read_scores
-from tiltyard.tournament.people import write_sheet as write_sheet
+from tiltyard.tournament import write_sheet as write_sheet
 from tiltyard.verbs.rendered import Rendered
 
 STATS_COLUMNS = ("question_id", "judge_model", "dimension", "inconsistent")

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tiltyard.battles.reading import Opened
+from tiltyard.battles import Opened
 from tiltyard.boards import Leaderboard, RatingsFile
 from tiltyard.decisions import (
     Difference,
@@ -15,13 +15,13 @@ from tiltyard.decisions import (
     RatingDifference,
     RunComparison,
     ScoreDifference,
+    battle_source,
     compare_models,
     compare_ratings,
-    compare_runs,
-    compare_scores,
     is_run_folder,
-    open_source,
 )
+from tiltyard.decisions.compare_runs import compare_runs
+from tiltyard.decisions.compare_scores import compare_scores
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import CompareOptions, accepts_options
 from tiltyard.scores import ReadScoresOptions, holds_scores
@@ -78,20 +78,19 @@ def _by_scores(answers: dict[str, ScoreDifference]) -> ScoreDifference | Metrics
 
 
 def _page_of_scores(answer: ScoreDifference | MetricsComparison) -> str:
-    from tiltyard.reporting.comparison import score_page
+    from tiltyard.reporting import score_page
 
     return score_page([answer] if isinstance(answer, ScoreDifference) else list(answer.metrics.values()))
 
 
 def _page_of_models(battles: Any, options: CompareOptions, answer: RatingDifference) -> str:
     """The self-contained page with the grid of prompts, from the counted battles behind the answer."""
-    from tiltyard.battles.reading import read_battles
-    from tiltyard.battles.table import concat
-    from tiltyard.boards.preparation import Selection, select
+    from tiltyard.battles import concat, read_battles
+    from tiltyard.boards import Selection, select
     from tiltyard.options import ReadingOptions
-    from tiltyard.reporting.comparison import comparison_page, run_behind
+    from tiltyard.reporting import comparison_page, run_behind
 
-    origin = open_source(battles)
+    origin = battle_source(battles)
     kept = select(read_battles(origin.battles, **vars(options.part(ReadingOptions))), options.part(Selection))
     run = None if origin.folder is None else run_behind(origin.folder)
     texts = {prompt.prompt: prompt.text for prompt in answer.prompts if prompt.text is not None}
@@ -100,7 +99,7 @@ def _page_of_models(battles: Any, options: CompareOptions, answer: RatingDiffere
 
 def _page_of_runs(new: Any, old: Any, answer: RunComparison) -> str:
     """The page of two runs, with answers and the judge's words where both are run folders."""
-    from tiltyard.reporting.comparison import run_behind, runs_page
+    from tiltyard.reporting import run_behind, runs_page
 
     folders = [Path(one) for one in (new, old) if isinstance(one, str | Path) and is_run_folder(Path(one))]
     if len(folders) < 2:

@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 import yaml
 
-from tiltyard.arena.policy import Policy
-from tiltyard.bank.answer_files import AnswerCollection, AnswerFile, collect_answers, read_answer_file, read_prompt_file
+from tiltyard.arena import Policy
+from tiltyard.bank import AnswerCollection, AnswerFile, collect_answers, read_answer_file, read_prompt_file
 from tiltyard.errors import Message, OptionError, OptionValue
 from tiltyard.files import write_text
-from tiltyard.judging.plan import Rubric
-from tiltyard.llm.provider import parse_model_name
+from tiltyard.judging import Rubric
+from tiltyard.llm import parse_model_name
 from tiltyard.options import InitOptions, accepts_options
 from tiltyard.schemas import schema_file, schema_text
 

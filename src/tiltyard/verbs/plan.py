@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tiltyard.boards.estimator import check_whole
+from tiltyard.boards import check_whole
 from tiltyard.decisions import (
     POINTS,
     Assumptions,
@@ -21,9 +21,8 @@ from tiltyard.decisions import (
     plan_top,
 )
 from tiltyard.errors import OptionError, OptionValue, TiltyardError
-from tiltyard.judging.run_folder import utc_now
-from tiltyard.llm.prices import PriceTable, how_to_state_prices, is_old, user_price_file
-from tiltyard.llm.provider import Usage
+from tiltyard.judging import utc_now
+from tiltyard.llm import PriceTable, Usage, how_to_state_prices, is_old, user_price_file
 from tiltyard.options import (
     AssumedOptions,
     BattleOptions,

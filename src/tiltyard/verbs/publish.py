@@ -9,17 +9,14 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.battles.inputs import find_parts
+from tiltyard.battles import BattleTable, find_parts, read_battles
 from tiltyard.battles.missing_verdicts import missing_verdicts
-from tiltyard.battles.reading import read_battles
-from tiltyard.battles.table import BattleTable
-from tiltyard.boards.leaderboard import RatingsFile
-from tiltyard.decisions import is_run_folder, open_source
+from tiltyard.boards import RatingsFile
+from tiltyard.decisions import battle_source, is_run_folder
 from tiltyard.errors import RunFolderError, TiltyardError
-from tiltyard.judging.run_folder import read_object
+from tiltyard.judging import read_object
 from tiltyard.options import PublishOptions, ReadingOptions, accepts_options
-from tiltyard.publishing.publication import BoardRules, StaticSite, notes_on, static_site
-from tiltyard.publishing.site import write_publication
+from tiltyard.publishing import BoardRules, StaticSite, notes_on, static_site, write_publication
 
 
 class PublishedFolder(msgspec.Struct, frozen=True, eq=False):
@@ -68,7 +65,7 @@ SAME_RATING = 0.05
 def _open(source: str, options: PublishOptions) -> StaticSite:
     """What a source publishes."""
     if _is_database(source):
-        from tiltyard.publishing.arenas import arena_site
+        from tiltyard.publishing import arena_site
 
         return arena_site(source if "://" in source else f"sqlite:///{source}", options)
     folder = Path(source)
@@ -104,7 +101,7 @@ def _from_folder(folder: Path, options: PublishOptions) -> StaticSite:
         anchor=options.anchor or next((_anchor(one) for one in stated.values() if _anchor(one)), None),
         evaluated=next((one.model for one in stated.values() if one.model), None) if kind == "placement" else None,
     )
-    texts = open_source(folder).prompt_texts() if options.texts else {}
+    texts = battle_source(folder).prompt_texts() if options.texts else {}
     table = _read(str(folder))
     title = options.title or folder.resolve().name
     notes = notes_on(table)

@@ -7,14 +7,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tiltyard.battles.eval_logs import check_tie_band
-from tiltyard.battles.reading import Opened
-from tiltyard.battles.table import BattleTable
-from tiltyard.boards import BoardsByValue, Leaderboard, PermutationElo, RatingsFile
-from tiltyard.boards.charts import SUFFIXES as SUFFIXES
-from tiltyard.boards.charts import check_path as check_path
-from tiltyard.boards.rating import Estimator, make_estimator, open_source, rate_with
-from tiltyard.boards.rating import rate_by as boards_by_value
+from tiltyard.battles import BattleTable, Opened, check_tie_band
+from tiltyard.boards import SUFFIXES as SUFFIXES
+from tiltyard.boards import (
+    BoardsByValue,
+    Estimator,
+    Leaderboard,
+    PermutationElo,
+    RatingsFile,
+    make_estimator,
+    open_source,
+    rate_with,
+)
+from tiltyard.boards import check_path as check_path
+from tiltyard.boards import rate_by as boards_by_value
 from tiltyard.decisions import ABOUT_BATTLES, ScoreBoard, ScoreBoards, score_boards
 from tiltyard.errors import Message, OptionError, OptionValue, RatingError
 from tiltyard.options import BoardOptions, RateOptions, ScoreBoardOptions, VerbOptions, accepts_options, options_of

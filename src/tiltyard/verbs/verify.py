@@ -12,16 +12,19 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.arena.events import Choice
-from tiltyard.arena.heads import Head, HeadFile, kept_heads, trusted_keys
-from tiltyard.arena.witness import Finding, KeptProof, check_witness
+from tiltyard.arena import Choice, Finding, Head, HeadFile, KeptProof, check_witness, kept_heads, trusted_keys
 from tiltyard.errors import OptionError, OptionValue, TiltyardError
 from tiltyard.options import VerifyOptions, accepts_options
-from tiltyard.pages.escaping import shortened
-from tiltyard.pages.figures import points
-from tiltyard.publishing import check_folder, check_run
-from tiltyard.publishing.fetching import MOST_MANIFEST, RemoteHost, bounded_lines, fetch_folder
-from tiltyard.publishing.folder import MANIFEST
+from tiltyard.pages import points, shortened
+from tiltyard.publishing import (
+    MANIFEST,
+    MOST_MANIFEST,
+    RemoteHost,
+    bounded_lines,
+    check_folder,
+    check_run,
+    fetch_folder,
+)
 
 WITNESS_PATH = "/api/v1/witness.jsonl"
 HEADS_PATH = "/api/v1/heads"

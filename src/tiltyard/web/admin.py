@@ -18,13 +18,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from tiltyard.arena import AppendEvents, in_parts, lost_blindness
 from tiltyard.arena import events as e
-from tiltyard.arena.blindness import lost_blindness
-from tiltyard.arena.commands import AppendEvents
-from tiltyard.arena.importing import in_parts
-from tiltyard.arena.store.desk import settle_reports
-from tiltyard.arena.store.forgetting import delete_comment
-from tiltyard.arena.store.reading import latest_decision, latest_events, prompt_texts
+from tiltyard.arena.store import delete_comment, latest_decision, latest_events, prompt_texts, settle_reports
 from tiltyard.errors import OptionError, StoreError, TiltyardError
 from tiltyard.web import admin_views, health
 from tiltyard.web.admin_cases import CaseKind, ReviewItem, Screener

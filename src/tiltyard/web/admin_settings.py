@@ -17,8 +17,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tiltyard.arena import PHASES, Limits, Policy, TextsPublic
 from tiltyard.arena import events as e
-from tiltyard.arena.policy import PHASES, Limits, Policy, TextsPublic
 from tiltyard.errors import OptionError
 from tiltyard.web import admin_views
 from tiltyard.web.admin import HOME, admin_page, append, desk, followed, posted, redirect

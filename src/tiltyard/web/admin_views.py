@@ -7,14 +7,9 @@ from collections.abc import Mapping
 import msgspec
 from msgspec.structs import replace
 
+from tiltyard.arena import ArenaState, Limits, counted_votes, public_prompts
 from tiltyard.arena import events as e
-from tiltyard.arena.blindness import public_prompts
-from tiltyard.arena.board import counted_votes
-from tiltyard.arena.policy import Limits
-from tiltyard.arena.state import ArenaState
-from tiltyard.arena.store import Store
-from tiltyard.arena.store.desk import ReportedAnswer, answers_by_id, latest_comments, reported_answers
-from tiltyard.arena.store.files import files_of
+from tiltyard.arena.store import ReportedAnswer, Store, answers_by_id, files_of, latest_comments, reported_answers
 from tiltyard.errors import OptionError
 from tiltyard.web.answer_files import PublicAnswer
 from tiltyard.web.answer_links import AnswerLinks

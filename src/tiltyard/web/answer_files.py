@@ -17,10 +17,9 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from tiltyard.arena.store import Store
-from tiltyard.arena.store.files import PART_BYTES, StoredFile, files_of, read_part, shown_file
+from tiltyard.arena.store import PART_BYTES, Store, StoredFile, files_of, read_part, shown_file
 from tiltyard.bank import AnswerKind
-from tiltyard.pages.escaping import Html
+from tiltyard.pages import Html
 from tiltyard.web.answer_links import OPERATOR, PUBLIC
 from tiltyard.web.failures import Failure
 from tiltyard.web.rendering import static_files

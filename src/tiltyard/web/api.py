@@ -14,16 +14,23 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from tiltyard.arena.commands import Receipt, RevealNames, SkipMatchup, SubmitVote, UndoVote
-from tiltyard.arena.events import Choice
-from tiltyard.arena.following.parts import day_end
-from tiltyard.arena.following.snapshots import Snapshot
-from tiltyard.arena.store.checkpoints import load_votes
-from tiltyard.arena.store.desk import tags_by_matchup
-from tiltyard.arena.units import DAY, SECOND
-from tiltyard.arena.votes import battle_rows, vote_table
-from tiltyard.arena.voting import MatchupStatus, shows_names
-from tiltyard.arena.weights import vote_weights
+from tiltyard.arena import (
+    DAY,
+    SECOND,
+    Choice,
+    MatchupStatus,
+    Receipt,
+    RevealNames,
+    SkipMatchup,
+    SubmitVote,
+    UndoVote,
+    battle_rows,
+    shows_names,
+    vote_table,
+    vote_weights,
+)
+from tiltyard.arena.following import Snapshot, day_end
+from tiltyard.arena.store import load_votes, tags_by_matchup
 from tiltyard.bank import AnswerKind
 from tiltyard.files import json_text
 from tiltyard.web.bodies import json_of, nothing_of

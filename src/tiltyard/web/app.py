@@ -18,11 +18,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tiltyard.arena.following.observatory import Observatory
-from tiltyard.arena.ratings import FirstEffects
-from tiltyard.arena.service import Arena
-from tiltyard.arena.store import Store, site_texts
-from tiltyard.arena.store.reading import KindCounts
+from tiltyard.arena import Arena, FirstEffects
+from tiltyard.arena.following import Observatory
+from tiltyard.arena.store import KindCounts, Store, site_texts
 from tiltyard.errors import ArenaError
 from tiltyard.web import (
     admin,

@@ -6,15 +6,10 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE, BoardRow
-from tiltyard.arena.following.parts import ThenRow
-from tiltyard.arena.following.replay import Movement
-from tiltyard.arena.following.snapshots import ModelFacts
-from tiltyard.arena.offline import OfflineRow
-from tiltyard.arena.verdict import MODEL_VOTES
-from tiltyard.pages.figures import count, percent, points, signed
-from tiltyard.pages.svg import Scale
-from tiltyard.validity.publication import Badge
+from tiltyard.arena import MODEL_VOTES, OFFICIAL_FROM, SHADOW_PHASE, BoardRow, OfflineRow
+from tiltyard.arena.following import ModelFacts, Movement, ThenRow
+from tiltyard.pages import Scale, count, percent, points, signed
+from tiltyard.validity import Badge
 
 Key = float | int | str | None
 

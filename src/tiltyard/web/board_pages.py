@@ -9,13 +9,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE
-from tiltyard.arena.following.parts import PartBoard, history
-from tiltyard.arena.following.snapshots import Snapshot
+from tiltyard.arena import OFFICIAL_FROM, SHADOW_PHASE
+from tiltyard.arena.following import PartBoard, Snapshot, history
 from tiltyard.files import json_text
-from tiltyard.pages.figures import plural
-from tiltyard.pages.svg import axis
-from tiltyard.reporting.weekly_text import worth_knowing
+from tiltyard.pages import axis, plural
+from tiltyard.reporting import worth_knowing
 from tiltyard.web import charts
 from tiltyard.web.board_columns import COLUMNS, FIXED, PART_COLUMNS, Column, chosen_columns
 from tiltyard.web.board_query import BoardQuery, as_public, choices, query_of

@@ -8,13 +8,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from tiltyard.arena.following.parts import History
-from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
-from tiltyard.arena.model_detail import BothBadPiece, ModelDetail, RatingPath, results_by_prompt_and_opponent
-from tiltyard.pages.escaping import Html, text
-from tiltyard.pages.figures import plural
-from tiltyard.pages.svg import BROAD, Plot, dot, path, shares, thin_interval, words
-from tiltyard.validity.calibration import CalibrationCurve
+from tiltyard.arena import BothBadPiece, ModelDetail, RatingPath, results_by_prompt_and_opponent
+from tiltyard.arena.following import History, ModelFacts, Snapshot
+from tiltyard.pages import BROAD, Html, Plot, dot, path, plural, shares, text, thin_interval, words
+from tiltyard.validity import CalibrationCurve
 from tiltyard.web.addresses import compare_address
 from tiltyard.web.board_columns import BoardLine
 

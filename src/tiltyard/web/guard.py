@@ -16,7 +16,7 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tiltyard.validity.limits import client_address
+from tiltyard.validity import client_address
 from tiltyard.web.failures import Failure, answer_error, busy
 from tiltyard.web.settings import SiteSettings
 

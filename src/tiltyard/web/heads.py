@@ -13,9 +13,8 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from tiltyard.arena.service import Arena
-from tiltyard.arena.store.witnessing import PublishedHead, head_history, witness_lines
-from tiltyard.arena.witness import WitnessHeader
+from tiltyard.arena import Arena, WitnessHeader
+from tiltyard.arena.store import PublishedHead, head_history, witness_lines
 from tiltyard.files import json_text
 from tiltyard.web.api import pieces, written
 from tiltyard.web.openapi import Call, HeadLine, HeadsBody, SignedHead

@@ -24,14 +24,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tiltyard import __version__
-from tiltyard.arena.service import clock
-from tiltyard.arena.state import ArenaState
-from tiltyard.arena.store.reading import Backlog, KindCounts, backlog, latest_blocks
-from tiltyard.arena.thread_health import ThreadHealth
-from tiltyard.arena.units import SECOND
-from tiltyard.arena.voting import TooMany
+from tiltyard.arena import SECOND, ArenaState, ThreadHealth, TooMany, clock
+from tiltyard.arena.store import Backlog, KindCounts, backlog, latest_blocks
 from tiltyard.errors import ArenaError, StoreError
-from tiltyard.validity.limits import SharedBlock, limit_key, shared_block
+from tiltyard.validity import SharedBlock, limit_key, shared_block
 from tiltyard.web.admin_gate import GUESS_SECONDS, GUESSES
 from tiltyard.web.checkup import TOKEN_HEADER, is_doctor
 from tiltyard.web.engine import PATIENCE_SECONDS, TrialWrite

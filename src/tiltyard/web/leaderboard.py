@@ -14,14 +14,21 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from tiltyard.arena.board import SHADOW_PHASE, BoardRow, LiveBoard
-from tiltyard.arena.following.parts import PartBoard
-from tiltyard.arena.following.snapshots import Snapshot
-from tiltyard.arena.offline import BoardIntervals, OfflineBoard
-from tiltyard.arena.verdict import MODEL_VOTES, BoardVerdict, Standing, board_verdict, verdict
-from tiltyard.pages.escaping import Html
-from tiltyard.pages.svg import Scale
-from tiltyard.validity.publication import Badge, Publication
+from tiltyard.arena import (
+    MODEL_VOTES,
+    SHADOW_PHASE,
+    BoardIntervals,
+    BoardRow,
+    BoardVerdict,
+    LiveBoard,
+    OfflineBoard,
+    Standing,
+    board_verdict,
+)
+from tiltyard.arena.following import PartBoard, Snapshot
+from tiltyard.arena.verdict import verdict
+from tiltyard.pages import Html, Scale
+from tiltyard.validity import Badge, Publication
 from tiltyard.web.board_columns import CATEGORY_COLUMNS, COLUMNS, PART_COLUMNS, BoardLine
 from tiltyard.web.board_query import NOT_THERE, BoardQuery, as_public
 from tiltyard.web.rendering import environment

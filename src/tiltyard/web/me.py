@@ -9,15 +9,13 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from tiltyard.arena.events import Choice
-from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
-from tiltyard.arena.state import CastVote, VoteStanding
-from tiltyard.arena.store.matchups import ShownMatchup, voted_matchups
+from tiltyard.arena import CastVote, Choice, VoteStanding
+from tiltyard.arena.following import ModelFacts, Snapshot
+from tiltyard.arena.store import ShownMatchup, voted_matchups
 from tiltyard.bank import AnswerKind
-from tiltyard.pages.escaping import Html
-from tiltyard.ratings.quantiles import normal_quantile
-from tiltyard.validity.agreement import wilson
-from tiltyard.validity.voters import expected_scores
+from tiltyard.pages import Html
+from tiltyard.ratings import normal_quantile
+from tiltyard.validity import expected_scores, wilson
 from tiltyard.web.answer_files import PublicAnswer
 from tiltyard.web.leaderboard import withholds
 from tiltyard.web.model import result_for

@@ -9,38 +9,46 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.arena.blindness import public_prompts, shown_answers
-from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE, BoardRow, completeness
-from tiltyard.arena.events import Choice
-from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
-from tiltyard.arena.model_detail import (
+from tiltyard.arena import (
+    HOUR,
+    OFFICIAL_FROM,
     RECENT,
+    SHADOW_PHASE,
+    ArenaState,
+    BoardRow,
     BothBadPiece,
+    CastVote,
+    Choice,
     Heatmap,
     Leaning,
     Leanings,
     ModelDetail,
     Neighbour,
+    OfflineRow,
     RatingPath,
     RecentForm,
     Record,
+    VoteColumns,
+    VoteStanding,
+    VoteTable,
     against,
     both_bad_trend,
     by_prompt,
+    completeness,
     leanings,
-    model_detail,
+    public_prompts,
+    published_estimator,
     recent_form,
+    shown_answers,
 )
-from tiltyard.arena.offline import OfflineRow, published_estimator
-from tiltyard.arena.state import ArenaState, CastVote, VoteStanding
-from tiltyard.arena.units import HOUR
-from tiltyard.arena.votes import VoteColumns, VoteTable
-from tiltyard.battles.battle import Outcome
+from tiltyard.arena.following import ModelFacts, Snapshot
+from tiltyard.arena.model_detail import model_detail
+from tiltyard.battles import Outcome
 from tiltyard.decisions import EstimatedDifference, compare_in
 from tiltyard.errors import TiltyardError
-from tiltyard.reporting.grid import GridCell, GridRow, grid
-from tiltyard.validity.calibration import CalibrationCurve
-from tiltyard.validity.voters import expected_scores
+from tiltyard.reporting import GridCell, GridRow
+from tiltyard.reporting.grid import grid
+from tiltyard.validity import CalibrationCurve, expected_scores
 from tiltyard.web.addresses import compare_address, model_address
 from tiltyard.web.leaderboard import public_row
 

@@ -13,23 +13,23 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from tiltyard.arena.board import SHADOW_PHASE, LiveBoard
-from tiltyard.arena.following.snapshots import Snapshot
-from tiltyard.arena.kept import KEPT
-from tiltyard.arena.offline import rate_options
-from tiltyard.arena.rotation import OFTEN
-from tiltyard.arena.store.desk import model_reasons
-from tiltyard.arena.store.files import files_of
-from tiltyard.arena.store.forgetting import kept_about
-from tiltyard.arena.store.matchups import final_votes
-from tiltyard.arena.store.weeks import KeptWeek, WeekTexts, kept_weeks, week_texts
-from tiltyard.arena.verdict import MODEL_VOTES
+from tiltyard.arena import KEPT, MODEL_VOTES, OFTEN, SHADOW_PHASE, LiveBoard, rate_options
+from tiltyard.arena.following import Snapshot
+from tiltyard.arena.store import (
+    KeptWeek,
+    WeekTexts,
+    files_of,
+    final_votes,
+    kept_about,
+    kept_weeks,
+    model_reasons,
+    week_texts,
+)
 from tiltyard.decisions import POINTS, EstimatedDifference, side
 from tiltyard.errors import ArenaError
-from tiltyard.pages.escaping import Html, shortened
-from tiltyard.reporting.weekly import week_view
-from tiltyard.reporting.weekly_text import rule_numbers, worth_knowing
-from tiltyard.validity.limits import address_block
+from tiltyard.pages import Html, shortened
+from tiltyard.reporting import rule_numbers, week_view, worth_knowing
+from tiltyard.validity import address_block
 from tiltyard.web import charts, reports
 from tiltyard.web.addresses import compare_address, model_address
 from tiltyard.web.answer_files import PublicAnswer

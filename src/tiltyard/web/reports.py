@@ -9,15 +9,20 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from tiltyard.arena.board import SHADOW_PHASE
-from tiltyard.arena.following.snapshots import Snapshot, Study
-from tiltyard.arena.policy import Policy
-from tiltyard.arena.rotation import OFTEN, BankExposure, bank_exposure
-from tiltyard.arena.store.weeks import KeptWeek
-from tiltyard.arena.weekly import ValidityReport, WeeklyReport
-from tiltyard.arena.weights import ContestedModel
-from tiltyard.pages.figures import plural
-from tiltyard.reporting.weekly import bands
+from tiltyard.arena import (
+    OFTEN,
+    SHADOW_PHASE,
+    BankExposure,
+    ContestedModel,
+    Policy,
+    ValidityReport,
+    WeeklyReport,
+    bank_exposure,
+)
+from tiltyard.arena.following import Snapshot, Study
+from tiltyard.arena.store import KeptWeek
+from tiltyard.pages import plural
+from tiltyard.reporting import bands
 from tiltyard.web.leaderboard import hidden_figures, public_board
 from tiltyard.web.openapi import BankBody
 from tiltyard.web.site import Site

@@ -11,16 +11,22 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from tiltyard.arena.commands import SAFE_ID, ExplainVote, ServeMatchup, SkipMatchup, SubmitVote, UndoVote
-from tiltyard.arena.events import Choice
-from tiltyard.arena.reasons import COMMENT_MOST
-from tiltyard.arena.store.desk import comments_on
-from tiltyard.arena.store.matchups import ShownMatchup, shown_matchup, voted_matchups
-from tiltyard.arena.voting import MatchupStatus, NothingLeft, NotInvited, ReviewClosed
-from tiltyard.review.assignment import ReviewChooser
-from tiltyard.review.desk import Review, open_review
-from tiltyard.review.labels import median_seconds
-from tiltyard.review.results import close_if_settled
+from tiltyard.arena import (
+    COMMENT_MOST,
+    SAFE_ID,
+    Choice,
+    ExplainVote,
+    MatchupStatus,
+    NothingLeft,
+    NotInvited,
+    ReviewClosed,
+    ServeMatchup,
+    SkipMatchup,
+    SubmitVote,
+    UndoVote,
+)
+from tiltyard.arena.store import ShownMatchup, comments_on, shown_matchup, voted_matchups
+from tiltyard.review import Review, ReviewChooser, close_if_settled, median_seconds, open_review
 from tiltyard.web import api
 from tiltyard.web.bodies import form_of, json_of
 from tiltyard.web.failures import Failure

@@ -12,11 +12,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tiltyard.arena.board import SHADOW_PHASE
-from tiltyard.arena.following.snapshots import Snapshot
-from tiltyard.arena.store.weeks import KeptWeek
-from tiltyard.pages.figures import count, points
-from tiltyard.pages.share_card import INK, MUTED, CardRow, Interval, board_card, legible, model_card
+from tiltyard.arena import SHADOW_PHASE
+from tiltyard.arena.following import Snapshot
+from tiltyard.arena.store import KeptWeek
+from tiltyard.pages import INK, MUTED, CardRow, Interval, board_card, count, legible, model_card, points
 from tiltyard.web import charts
 from tiltyard.web.board_columns import BoardLine
 from tiltyard.web.board_query import BoardQuery

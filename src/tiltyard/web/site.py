@@ -9,9 +9,8 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from tiltyard.arena.following.observatory import Observatory
-from tiltyard.arena.following.snapshots import Snapshot
-from tiltyard.arena.ratings import FirstEffects
+from tiltyard.arena import FirstEffects
+from tiltyard.arena.following import Observatory, Snapshot
 from tiltyard.errors import ArenaError
 from tiltyard.web.answer_links import AnswerLinks
 from tiltyard.web.engine import Engine
@@ -22,8 +21,7 @@ from tiltyard.web.settings import SiteSettings
 from tiltyard.web.visitors import Visitors
 
 if TYPE_CHECKING:
-    from tiltyard.review.assignment import ReviewChooser
-    from tiltyard.review.desk import Review
+    from tiltyard.review import Review, ReviewChooser
 
 
 class ReviewDesk(msgspec.Struct, frozen=True):

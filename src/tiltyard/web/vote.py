@@ -12,29 +12,46 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from tiltyard.arena.commands import (
+from tiltyard.arena import (
+    CHANGES_PER_VOTE,
     SAFE_ID,
+    SECOND,
+    BallotRules,
+    Choice,
+    Effect,
     ExplainVote,
+    Gone,
+    MatchupStatus,
+    NotInvited,
+    NotYours,
+    PairVotes,
     ReportAnswer,
     RevealNames,
     ServedMatchup,
     SkipMatchup,
     SubmitVote,
     UndoVote,
+    VoteStanding,
+    checked_comment,
+    checked_tags,
+    effect_of,
+    pair_votes,
+    shows_names,
 )
-from tiltyard.arena.events import Choice
-from tiltyard.arena.following.snapshots import Snapshot
-from tiltyard.arena.ratings import Effect, PairVotes, effect_of, pair_votes
-from tiltyard.arena.reasons import CHANGES_PER_VOTE, BallotRules, checked_comment, checked_tags
-from tiltyard.arena.state import VoteStanding
-from tiltyard.arena.store.desk import Answered, own_explanation
-from tiltyard.arena.store.matchups import ShownMatchup, final_votes, has_voted, open_matchup, shown_matchup
-from tiltyard.arena.store.visitors import DAY_SECONDS, Quota
-from tiltyard.arena.units import SECOND
-from tiltyard.arena.voting import Gone, MatchupStatus, NotInvited, NotYours, shows_names
-from tiltyard.bank import AnswerKind
-from tiltyard.bank.responses import read_steps
-from tiltyard.pages.escaping import Html
+from tiltyard.arena.following import Snapshot
+from tiltyard.arena.store import (
+    DAY_SECONDS,
+    Answered,
+    Quota,
+    ShownMatchup,
+    final_votes,
+    has_voted,
+    open_matchup,
+    own_explanation,
+    shown_matchup,
+)
+from tiltyard.bank import AnswerKind, read_steps
+from tiltyard.pages import Html
 from tiltyard.web.bodies import choice_of, form_of
 from tiltyard.web.me import ENOUGH
 from tiltyard.web.site import Site, site_of

@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, timedelta
 import msgspec
 from msgspec.structs import astuple
 
-from tiltyard.arena.store import Store
+from tiltyard.arena.store.store import Store
 from tiltyard.arena.units import SECOND
 from tiltyard.errors import OptionError
 
