@@ -11,8 +11,7 @@ import tempfile
 from pathlib import Path
 
 from tiltyard.bank import Prompt
-from tiltyard.judging import Case, JudgeSettings, JudgingPlan, LanguageModelJudge, Matchup, default_rubric
-from tiltyard.judging.judge import judge
+from tiltyard.judging import Case, JudgeSettings, JudgingPlan, LanguageModelJudge, Matchup, default_rubric, judge
 from tiltyard.llm import AskingParts, PriceTable
 from tiltyard.llm.providers.scripted import ScriptedProvider
 

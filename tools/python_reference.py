@@ -46,7 +46,7 @@ TYPES = {
     "tiltyard.options": "OnBad Method Ties Interval BothBad Inconsistent",
     "tiltyard.judging.reading": "ReplyForm",
     "tiltyard.judging.questions": "Orders",
-    "tiltyard.judging.judge": "OnVerdict",
+    "tiltyard.judging.verdicts": "OnVerdict",
     "tiltyard.llm.asking": "Watch",
 }
 """Names that signatures use for types, by the module that defines them."""

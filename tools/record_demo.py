@@ -25,8 +25,7 @@ import msgspec
 
 from tiltyard.bank import responses_path
 from tiltyard.files import file_sha256, write_json, write_lines, write_text
-from tiltyard.judging import TEMPLATE_VERSION, JudgingPlan
-from tiltyard.judging.judge import judge
+from tiltyard.judging import TEMPLATE_VERSION, JudgingPlan, judge
 from tiltyard.options import GenerateOptions, RunOptions
 from tiltyard.tournament import asking_parts, load_setup, make_judge, make_plan
 from tiltyard.verbs.generate import fill_answers

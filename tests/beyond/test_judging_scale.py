@@ -28,10 +28,10 @@ from tiltyard.judging import (
     Rubric,
     VerdictCache,
     VerdictLabel,
+    judge,
     settle,
 )
 from tiltyard.judging import cache as cache_module
-from tiltyard.judging.judge import judge
 from tiltyard.judging.language_model import OpenQuestions, QuestionKeys, Questions
 from tiltyard.llm import Ask, AskingParts, AskingSettings, Reply, Request, ask_all
 from tiltyard.llm.batches import COMFORTABLE_BYTES

@@ -19,8 +19,7 @@ from tests.judging.test_judging import run
 from tests.llm.providers.asking import make
 from tests.records import replace
 from tiltyard.errors import BudgetReached, JudgingError
-from tiltyard.judging import JudgeSettings, JudgingResult, LanguageModelJudge, usage_report
-from tiltyard.judging.judge import judge
+from tiltyard.judging import JudgeSettings, JudgingResult, LanguageModelJudge, judge, usage_report
 from tiltyard.llm import AskingParts, AskingSettings, Price, PriceTable, Progress, Reply, Request, Usage
 from tiltyard.llm.asking import Budget
 from tiltyard.llm.providers.scripted import ScriptedBatchProvider, ScriptedProvider

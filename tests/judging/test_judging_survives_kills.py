@@ -13,8 +13,8 @@ import pytest
 
 from tests.forked import Forked, script
 from tests.judging.cases import judging_plan, make_judge, prefers, shown
+from tiltyard.judging import judge
 from tiltyard.judging.cache import cache_path
-from tiltyard.judging.judge import judge
 from tiltyard.llm import JOURNAL_FILE, Reply, Request
 from tiltyard.llm.providers.scripted import ScriptedBatchProvider
 

@@ -24,11 +24,11 @@ from tiltyard.judging import (
     Scoring,
     VerdictLabel,
     canary_report,
+    judge,
     make_scoring,
     scores_of,
     single_canaries,
 )
-from tiltyard.judging.judge import judge
 from tiltyard.judging.plan import single_answers
 from tiltyard.judging.questions import make_request
 from tiltyard.judging.scoring import ONE, read_scores_of

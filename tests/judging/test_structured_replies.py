@@ -26,10 +26,10 @@ from tiltyard.judging import (
     Matchup,
     Verdict,
     VerdictLabel,
+    judge,
     settle,
     to_battle,
 )
-from tiltyard.judging.judge import judge
 from tiltyard.judging.reading import GRADES, ReplyForm, read_reply, reply_schema
 from tiltyard.llm import AskingParts, AskingSettings, Reply, Stop
 from tiltyard.llm.provider import ToolCall

@@ -27,7 +27,6 @@ from tiltyard.arena import DAY, KEPT, SECOND, Arena, EntryRules, Limits, Policy,
 from tiltyard.arena.commands import CloseExpired
 from tiltyard.arena.policy import RetentionRules
 from tiltyard.arena.store import (
-    TABLES,
     Outside,
     Quota,
     Store,
@@ -41,6 +40,7 @@ from tiltyard.arena.store import (
 )
 from tiltyard.arena.store.database import SCHEMA
 from tiltyard.arena.store.erasing import TABLES as ERASABLE
+from tiltyard.arena.store.forgetting import TABLES
 from tiltyard.arena.store.outside import deletion
 from tiltyard.arena.store.verify import verify
 from tiltyard.errors import StoreError

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from tiltyard.judging.human_agreement import (
         JudgeCheck, LabelledPair, check_judge, compare_with_people, labelled_plan, read_labelled_pairs,
     )
-    from tiltyard.judging.judge import (
+    from tiltyard.judging.verdicts import (
         Combine, Judge, JudgingOptions, JudgingResult, JudgingStats, OnVerdict, PanelVerdicts, Verdicts, add_stats,
-        panel_name,
+        judge, panel_name,
     )
     from tiltyard.judging.language_model import LanguageModelJudge
     from tiltyard.judging.panel import PanelJudge, PanelMember, PanelStudy, judge_in_words, panel_members, study_panel

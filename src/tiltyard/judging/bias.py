@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
-from tiltyard.judging.judge import JudgingResult
 from tiltyard.judging.plan import Case, JudgingPlan
 from tiltyard.judging.records import Judgment, VerdictLabel, in_pairs, repeated
+from tiltyard.judging.verdicts import JudgingResult
 from tiltyard.validity import NO_ESTIMATE, Estimate, share
 
 MOST_INCONSISTENT = 0.35

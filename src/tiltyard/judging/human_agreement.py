@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from tiltyard.bank import Prompt, read_objects
 from tiltyard.errors import BankError, JudgingError
 from tiltyard.judging.bias import Bias, length_preference, measure_bias, self_preference
-from tiltyard.judging.judge import Judge, JudgingStats, judge
 from tiltyard.judging.plan import Case, JudgingPlan, Rubric, default_rubric
 from tiltyard.judging.records import Judgment, Matchup, VerdictLabel, most_frequent
+from tiltyard.judging.verdicts import Judge, JudgingStats, judge
 from tiltyard.llm import Watch
 from tiltyard.validity import Estimate, cohen_kappa, share
 

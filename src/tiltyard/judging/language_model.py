@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from tiltyard.errors import JudgingError
 from tiltyard.judging.cache import Digests, ReplyLengths, VerdictCache
-from tiltyard.judging.judge import JudgingOptions, JudgingStats, OnVerdict, Verdicts
 from tiltyard.judging.plan import Case, JudgingPlan, LazySequence
 from tiltyard.judging.questions import JudgeSettings, Question, make_request, make_requests
 from tiltyard.judging.reading import read_reply
 from tiltyard.judging.records import Verdict, VerdictLabel
 from tiltyard.judging.scoring import read_scores_of
+from tiltyard.judging.verdicts import JudgingOptions, JudgingStats, OnVerdict, Verdicts
 from tiltyard.llm import (
     GIVE_UP_AFTER,
     JOURNAL_FILE,

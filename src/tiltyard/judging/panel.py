@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.judging.bias import Bias, measure_bias
 from tiltyard.judging.cache import ReplyLengths
-from tiltyard.judging.judge import Combine, Judge, JudgingOptions, JudgingResult, PanelVerdicts, Verdicts, panel_name
 from tiltyard.judging.language_model import LanguageModelJudge
 from tiltyard.judging.plan import Case, JudgingPlan
 from tiltyard.judging.reading import ReplyForm
+from tiltyard.judging.verdicts import Combine, Judge, JudgingOptions, JudgingResult, PanelVerdicts, Verdicts, panel_name
 from tiltyard.llm import Ask, AskingParts, shared_folder
 from tiltyard.pages import percent
 from tiltyard.ratings import MISSING, NEITHER, A, B, Reliability, plurality

@@ -19,9 +19,9 @@ import msgspec
 
 from tiltyard.bank import read_objects
 from tiltyard.errors import BankError, JudgingError
-from tiltyard.judging.judge import JudgingOptions, JudgingStats, Verdicts
 from tiltyard.judging.plan import JudgingPlan
 from tiltyard.judging.records import Matchup, Verdict, VerdictLabel
+from tiltyard.judging.verdicts import JudgingOptions, JudgingStats, Verdicts
 from tiltyard.llm import Progress
 
 _WORDS = {word.value.lower(): word for word in VerdictLabel if word is not VerdictLabel.SCORED}

@@ -16,12 +16,12 @@ import msgspec
 
 from tiltyard.errors import OptionError, Refused, RunFolderError
 from tiltyard.judging.function import FunctionJudge, JudgeFunction, import_function
-from tiltyard.judging.judge import Judge, JudgingResult, JudgingStats, PanelVerdicts, add_stats
 from tiltyard.judging.language_model import LanguageModelJudge
 from tiltyard.judging.panel import panel_members
 from tiltyard.judging.questions import JudgeSettings
 from tiltyard.judging.recorded import RecordedJudge
 from tiltyard.judging.records import Judgment, Matchup, Verdict, settle
+from tiltyard.judging.verdicts import Judge, JudgingResult, JudgingStats, PanelVerdicts, add_stats
 from tiltyard.llm import (
     PYTHON,
     AskingParts,

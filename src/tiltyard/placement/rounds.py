@@ -15,8 +15,18 @@ import numpy as np
 from tiltyard.bank import Prompt
 from tiltyard.battles import BattleTable, Outcome, concat, read_battles
 from tiltyard.errors import JudgingError, ModelError, OptionError, RatingError
-from tiltyard.judging import Case, Judge, JudgingPlan, JudgingStats, Judgment, Matchup, OnVerdict, add_stats, to_battle
-from tiltyard.judging.judge import judge
+from tiltyard.judging import (
+    Case,
+    Judge,
+    JudgingPlan,
+    JudgingStats,
+    Judgment,
+    Matchup,
+    OnVerdict,
+    add_stats,
+    judge,
+    to_battle,
+)
 from tiltyard.llm import Watch
 from tiltyard.placement.answers import Answers
 from tiltyard.placement.human_arena import Exchange

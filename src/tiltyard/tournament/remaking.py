@@ -32,6 +32,7 @@ from tiltyard.judging import (
     Scoring,
     Verdict,
     Verdicts,
+    judge,
     make_scoring,
     panel_members,
     prompt_columns,
@@ -42,7 +43,6 @@ from tiltyard.judging import (
     scores_of,
     study_panel,
 )
-from tiltyard.judging.judge import judge
 from tiltyard.llm import AskingParts, PriceTable, parse_model_name
 from tiltyard.tournament.artifacts import (
     JUDGE_PROMPTS,

@@ -33,11 +33,11 @@ from tiltyard.judging import (
     add_stats,
     estimate,
     forecast,
+    judge,
     panel_members,
     read_object,
     to_battle,
 )
-from tiltyard.judging.judge import judge
 from tiltyard.llm import MAKERS, AskingSettings, Quote, Watch, parse_model_name
 from tiltyard.tournament.plan import RunPlan
 from tiltyard.types import Floats, Ints

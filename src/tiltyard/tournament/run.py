@@ -33,6 +33,7 @@ from tiltyard.judging import (
     canary_report,
     case_of_each,
     iso_time,
+    judge,
     judge_by_name,
     new_folder,
     panel_members,
@@ -44,7 +45,6 @@ from tiltyard.judging import (
     usage_report,
     utc_now,
 )
-from tiltyard.judging.judge import judge
 from tiltyard.llm import AskingParts, AskingSettings, PriceTable, Watch, parse_model_name
 from tiltyard.tournament.artifacts import (
     RunResults,

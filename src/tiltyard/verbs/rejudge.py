@@ -21,6 +21,7 @@ from tiltyard.judging import (
     Judgment,
     Rubric,
     again,
+    judge,
     panel_name,
     prompt_columns,
     read_lines,
@@ -28,7 +29,6 @@ from tiltyard.judging import (
     require,
     usage_report,
 )
-from tiltyard.judging.judge import judge
 from tiltyard.options import RejudgeOptions, accepts_options
 from tiltyard.tournament import (
     DimensionRatings,
