@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from bench.measure import ROOT, Row
-from tiltyard.judging.adaptive import AdaptiveRounds, Design, ImaginedWorld, RoundGoal, RoundSettings, estimate, play
-from tiltyard.ratings.quantiles import t_quantile
-from tiltyard.ratings.ranks import bonferroni_cuts
+from tiltyard.judging import AdaptiveRounds, Design, ImaginedWorld, RoundGoal, RoundSettings, estimate
+from tiltyard.judging.adaptive import play
+from tiltyard.ratings import bonferroni_cuts, t_quantile
 
 TIES = 0.15
 WORLDS: dict[str, dict[str, Any]] = {
@@ -154,10 +154,8 @@ def _demo() -> dict[str, tuple[Design, Any, Any]]:
     """The demo's tournament as designs with the outcome of every case."""
     from tiltyard.judging.judge import judge
     from tiltyard.options import RunOptions
-    from tiltyard.tournament.config import load_setup
-    from tiltyard.tournament.plan import make_plan
+    from tiltyard.tournament import asking_parts, load_setup, make_judge, make_judging_plan, make_plan
     from tiltyard.tournament.rounds import make_states, outcomes_of
-    from tiltyard.tournament.run import asking_parts, make_judge, make_judging_plan
 
     config = ROOT / "src" / "tiltyard" / "demo" / "material" / "tournament.yaml"
     plan = make_plan(load_setup(config), RunOptions(mode="headline"))

@@ -116,7 +116,7 @@ def database(kind: str, home: str, *, empty: bool = False) -> Iterator[str]:
 @contextmanager
 def opened(url: str, models: int = 38, prompts: int = 15) -> Iterator[Any]:
     """An open arena with its catalog, in its last phase."""
-    from tiltyard.arena.service import Arena
+    from tiltyard.arena import Arena
 
     with Arena.open(url) as arena:
         arena.append(catalog(models, prompts))
@@ -254,11 +254,10 @@ def _flood(arena: Any, asks: list[Any]) -> tuple[str, list[Any]]:
 
 def choosing(models: int, prompts: int, rounds: int) -> dict[str, Any]:
     """Milliseconds to choose one matchup, by lane, in an arena that has seen some votes."""
+    from tiltyard.arena import ArenaState, VoteColumns
     from tiltyard.arena import events as e
     from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups
     from tiltyard.arena.ratings import rate_votes
-    from tiltyard.arena.state import ArenaState
-    from tiltyard.arena.votes import VoteColumns
 
     votes = VoteColumns()
     state = ArenaState(votes)
@@ -300,14 +299,11 @@ def choosing(models: int, prompts: int, rounds: int) -> dict[str, Any]:
 
 def long_log(home: str, votes: int, models: int = 100, prompts: int = 50) -> dict[str, Any]:
     """A log of this many votes: folded in memory, made into tables, opened, verified. Seconds of each."""
-    from tiltyard.arena.following.observatory import Observatory
+    from tiltyard.arena import Arena, ArenaState, VoteColumns
+    from tiltyard.arena.following import Observatory
     from tiltyard.arena.ratings import rate_votes
-    from tiltyard.arena.service import Arena
-    from tiltyard.arena.state import ArenaState
-    from tiltyard.arena.store import Store
-    from tiltyard.arena.store.reading import events_in_order
+    from tiltyard.arena.store import Store, events_in_order
     from tiltyard.arena.store.verify import rebuild, verify
-    from tiltyard.arena.votes import VoteColumns
 
     def replay() -> None:
         """The state and its ratings from the log alone, without any table."""

@@ -147,9 +147,8 @@ def questions(given: dict[str, Any]) -> Any:
 
 def judge_with(provider: Any, where: Path, **asking: Any) -> Any:
     """A language-model judge with its cache in a folder."""
-    from tiltyard.judging import AskingParts, JudgeSettings, LanguageModelJudge
-    from tiltyard.llm.asking import AskingSettings
-    from tiltyard.llm.prices import PriceTable
+    from tiltyard.judging import JudgeSettings, LanguageModelJudge
+    from tiltyard.llm import AskingParts, AskingSettings, PriceTable
 
     parts = AskingParts(prices=PriceTable.load(), settings=AskingSettings(**asking), notice=lambda _: None)
     return LanguageModelJudge(provider, JudgeSettings(model=MODEL), folder=where, asking=parts)
@@ -157,7 +156,8 @@ def judge_with(provider: Any, where: Path, **asking: Any) -> Any:
 
 async def judged(given: dict[str, Any], model: Any) -> dict[str, int]:
     """From plan to judgments: how many pairs ended how."""
-    from tiltyard.judging import JudgingPlan, judge
+    from tiltyard.judging import JudgingPlan
+    from tiltyard.judging.judge import judge
 
     ended: Counter[str] = Counter()
     for one in (await judge(JudgingPlan.build(**given), model)).judgments[DIMENSION]:

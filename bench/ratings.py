@@ -117,7 +117,7 @@ def frame_of(battles: data.Battles) -> Any:
 
 def table_of(battles: data.Battles, columns: dict[str, Any] | None = None) -> Any:
     """The battles as codes; names in a `BattleTable` are sorted."""
-    from tiltyard.battles.table import BattleTable
+    from tiltyard.battles import BattleTable
 
     order = np.argsort(battles.names)
     code = np.empty(len(order), dtype=np.int32)
@@ -230,9 +230,7 @@ def many(row: Row) -> None:
 
 def many_ours(models: int, pairs: int, ties: str) -> Task:
     """From ready-made pair counts."""
-    from tiltyard.ratings.bradley_terry import fit_bounded
-    from tiltyard.ratings.comparisons import PairCells
-    from tiltyard.ratings.tie_models import TIE_MODELS
+    from tiltyard.ratings import TIE_MODELS, PairCells, fit_bounded
 
     made = data.pair_counts(models, pairs)
     none = np.zeros(pairs, dtype=np.int64)
@@ -408,7 +406,7 @@ def glicko(row: Row) -> None:
 
 
 def glicko_ours(n: int, models: int, repeats: int) -> Task:
-    from tiltyard.ratings.glicko2 import rate_battles
+    from tiltyard.ratings import rate_battles
 
     battles = data.battles(n, models)
     score = np.array([1.0, 0.0, 0.5])[battles.result]
@@ -421,7 +419,8 @@ def glicko_ours(n: int, models: int, repeats: int) -> Task:
 
 def glicko_paper() -> list[float]:
     """Glickman's worked example, whose answer is printed in his paper: rating, deviation, volatility of the first."""
-    from tiltyard.ratings.glicko2 import Glicko2Settings, Glicko2State, rate_periods
+    from tiltyard.ratings import Glicko2Settings, Glicko2State
+    from tiltyard.ratings.glicko2 import rate_periods
 
     start = Glicko2State(
         np.array([1500.0, 1400.0, 1550.0, 1700.0]), np.array([200.0, 30.0, 100.0, 300.0]), np.full(4, 0.06)

@@ -6,8 +6,7 @@ model gain? Needs the extra: pip install '.[arena]'.
 Run it: python examples/arena_simulation.py
 """
 
-from tiltyard.arena.simulation import SimulationSettings, simulate
-from tiltyard.arena.simulation.population import Attack
+from tiltyard.arena.simulation import Attack, SimulationSettings, simulate
 
 
 def main() -> None:

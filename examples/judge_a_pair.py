@@ -11,17 +11,9 @@ import tempfile
 from pathlib import Path
 
 from tiltyard.bank import Prompt
-from tiltyard.judging import (
-    AskingParts,
-    Case,
-    JudgeSettings,
-    JudgingPlan,
-    LanguageModelJudge,
-    Matchup,
-    default_rubric,
-    judge,
-)
-from tiltyard.llm.prices import PriceTable
+from tiltyard.judging import Case, JudgeSettings, JudgingPlan, LanguageModelJudge, Matchup, default_rubric
+from tiltyard.judging.judge import judge
+from tiltyard.llm import AskingParts, PriceTable
 from tiltyard.llm.providers.scripted import ScriptedProvider
 
 PROMPT = Prompt(prompt_id="tides", text="Why are there tides?")

@@ -36,7 +36,7 @@ def main() -> None:
         print(f"{name}: Kendall's tau with Bradley–Terry {other.changes_since(board).kendall_tau:.2f}")
 
     # One board for each topic.
-    for topic, part in ty.rate_by(HERE / "birds.jsonl", "category", ty.BradleyTerry(ci="none")).items():
+    for topic, part in ty.rate_by(HERE / "birds.jsonl", "category", ci="none").boards.items():
         print(f"{topic}: {', '.join(part.models[:3])}, …")
 
 

@@ -10,6 +10,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from multiprocessing.util import Finalize
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ STARTED_IN, THERE_BEFORE = Path.cwd(), {*Path.cwd().iterdir()}
 TEMPORARY = Path(tempfile.mkdtemp(prefix="tiltyard-tests-"))
 TEMPORARY.chmod(0o755)  # PostgreSQL runs as a user of its own
 os.environ["TMPDIR"] = tempfile.tempdir = str(TEMPORARY)
+Finalize(None, shutil.rmtree, (TEMPORARY, True), exitpriority=-200)  # after multiprocessing's own folder, at -100
 os.environ["XDG_STATE_HOME"] = str(TEMPORARY / "state")  # and not the home of whoever runs the tests
 
 
@@ -34,8 +36,3 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
     yield
     if left:
         session.config.get_terminal_writer().line(f"Tests left behind in {STARTED_IN}: {', '.join(left)}", red=True)
-
-
-def pytest_unconfigure() -> None:
-    """Remove the temporary files."""
-    shutil.rmtree(TEMPORARY, ignore_errors=True)

@@ -14,6 +14,7 @@ from tests.forked import PATIENCE_SECONDS
 from tests.parallel import REST, portions
 
 ROOT = Path(__file__).parents[1]
+VARIABLES = {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""}
 
 SAMPLE = """
 import time
@@ -87,7 +88,7 @@ def run(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-p", "tests.parallel", "--forks", "2", *options],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""},
+        env={**os.environ, **VARIABLES, "PYTEST_DEBUG_TEMPROOT": str(folder)},
         capture_output=True,
         text=True,
         timeout=PATIENCE_SECONDS,
@@ -128,13 +129,7 @@ def test_a_run_leaves_nothing_behind_and_fails_where_a_test_does(
     temporary.mkdir()
     (started_in / "test_sample.py").write_text(LITTER, encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "-p", "tests.parallel", "-p", "tests.leftovers", "--forks", "1"]
-    variables = {
-        "PYTHONPATH": str(ROOT),
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        "PYTEST_ADDOPTS": "",
-        "PYTEST_DEBUG_TEMPROOT": str(tmp_path),
-        "TMPDIR": str(temporary),
-    }
+    variables = {**VARIABLES, "PYTEST_DEBUG_TEMPROOT": str(tmp_path), "TMPDIR": str(temporary)}
     for named, code in (("temporary", 0), ("here", 1)):
         done = subprocess.run(
             [*command, "-k", named],

@@ -12,30 +12,33 @@ import shapes
 from schemas import battle, board, response, whole
 from settings_reference import table
 
-from tiltyard.arena.board import BoardRow, LiveBoard
-from tiltyard.arena.heads import HeadFile
-from tiltyard.arena.model_detail import Record
-from tiltyard.arena.simulation.result import SimulationResult
-from tiltyard.arena.weekly import ValidityReport
-from tiltyard.arena.witness import WitnessHeader
+from tiltyard.arena import BoardRow, HeadFile, LiveBoard, Record, ValidityReport, WitnessHeader
+from tiltyard.arena.simulation import SimulationResult
 from tiltyard.bank import Prompt
-from tiltyard.battles.stats import BattleStats
-from tiltyard.judging.human_agreement import JudgeCheck
-from tiltyard.judging.records import Judgment, Verdict
+from tiltyard.battles import BattleStats
+from tiltyard.boards import BoardComparison
+from tiltyard.boards.people import PeopleLabels
+from tiltyard.judging import JudgeCheck, Judgment, Verdict
+from tiltyard.llm import Usage
 from tiltyard.llm.generation import FailedPrompt
-from tiltyard.llm.provider import Usage
-from tiltyard.placement.folder import PlacementText
-from tiltyard.placement.manifest import JudgeAgainstPeople, PlacementManifest
+from tiltyard.placement import CalibrationLine, Panel, PlacementManifest, PlacementText
+from tiltyard.placement.manifest import JudgeAgainstPeople
 from tiltyard.placement.robustness import FamilyCheck, Sensitivity
-from tiltyard.placement.rounds import CalibrationLine
-from tiltyard.placement.sampling import Panel
 from tiltyard.publishing.folder import PublishedManifest
-from tiltyard.tournament.artifacts import EloResults, JudgePrompts, MatchLine, RunManifest
-from tiltyard.tournament.ratings import BaselineTable, EloLine, PairTally
+from tiltyard.tournament import (
+    AnswerLine,
+    BaselineTable,
+    DimensionScores,
+    EloLine,
+    EloResults,
+    JudgePrompts,
+    MatchLine,
+    PairTally,
+)
+from tiltyard.tournament.artifacts import RunManifest
 from tiltyard.tournament.rounds import RoundsFile
-from tiltyard.tournament.scoring import AnswerLine, DimensionScores, ScoreRow
-from tiltyard.validity.agreement import Estimate
-from tiltyard.validity.publication import Publication
+from tiltyard.tournament.scoring import ScoreRow
+from tiltyard.validity import Estimate, Publication
 from tiltyard.verbs.rejudge import ChangedRun
 from tiltyard.web.leaderboard import DayFile, LeaderboardFile, LiveBoardAnswer, PartFile
 from tiltyard.web.model import ModelAnswer
@@ -52,8 +55,8 @@ SECTIONS: dict[str, dict[str, Any]] = {
     "Battles": {"Battle row": battle, "Battle statistics": BattleStats},
     "Ratings": {
         "Ratings file": board,
-        "People's labels": shapes.PeopleLabels,
-        "Board comparison": shapes.ComparedBoards,
+        "People's labels": PeopleLabels,
+        "Board comparison": BoardComparison,
     },
     "Publishing": {"Published manifest": PublishedManifest},
     "Judging": {

@@ -25,8 +25,8 @@ from PIL import Image
 
 import tiltyard as ty
 from tiltyard.arena.events import Event, MatchupServed
-from tiltyard.arena.simulation import SimulationSettings, simulate
-from tiltyard.arena.simulation.ledger import FIRST_DAY, RecordingArena, keep_log
+from tiltyard.arena.simulation import RecordingArena, SimulationSettings, keep_log, simulate
+from tiltyard.arena.simulation.ledger import FIRST_DAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -38,11 +38,11 @@ FURTHER = {
 EXPORTING = "tiltyard tiltyard.battles tiltyard.boards tiltyard.bank tiltyard.judging tiltyard.decisions"
 MODULES = (*EXPORTING.split(), *FURTHER)
 TYPES = {
-    "tiltyard.battles.opened": "BattleData",
+    "tiltyard.battles.reading": "BattleData",
     "tiltyard.battles.writing": "Battles",
     "tiltyard.battles.inputs": "PathLike",
     "tiltyard.battles.table": "Column",
-    "tiltyard.boards.inputs": "Estimator",
+    "tiltyard.boards.rating": "Estimator",
     "tiltyard.options": "OnBad Method Ties Interval BothBad Inconsistent",
     "tiltyard.judging.reading": "ReplyForm",
     "tiltyard.judging.questions": "Orders",

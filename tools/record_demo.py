@@ -25,22 +25,17 @@ import msgspec
 
 from tiltyard.bank import responses_path
 from tiltyard.files import file_sha256, write_json, write_lines, write_text
+from tiltyard.judging import TEMPLATE_VERSION, JudgingPlan
 from tiltyard.judging.judge import judge
-from tiltyard.judging.plan import JudgingPlan
-from tiltyard.judging.questions import TEMPLATE_VERSION
 from tiltyard.options import GenerateOptions, RunOptions
-from tiltyard.tournament.config import load_setup
-from tiltyard.tournament.plan import make_plan
-from tiltyard.tournament.run import asking_parts, make_judge
+from tiltyard.tournament import asking_parts, load_setup, make_judge, make_plan
 from tiltyard.verbs.generate import fill_answers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tiltyard.judging.plan import Case
-    from tiltyard.judging.records import Judgment
-    from tiltyard.tournament.config import Setup
-    from tiltyard.tournament.plan import RunPlan
+    from tiltyard.judging import Case, Judgment
+    from tiltyard.tournament import RunPlan, Setup
 
 MATERIAL = Path(__file__).parent.parent / "src" / "tiltyard" / "demo" / "material"
 JUDGE = "local/qwen2.5-coder-1.5b-instruct"

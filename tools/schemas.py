@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, get_args, is_typeddict
 
 import msgspec
 from settings_reference import meanings
-from shapes import Diagnostics, RatingExtras, RatingsDetails
+from shapes import Diagnostics, RatingsDetails
 
 from tiltyard.bank import Prompt, Response
-from tiltyard.battles.battle import FLAGS, OUTCOME_LABELS, SOURCE_LABELS, Battle
-from tiltyard.boards.leaderboard import EloReport
-from tiltyard.placement.manifest import JudgeAgainstPeople, PlacementManifest, StartedManifest
+from tiltyard.battles import FLAGS, OUTCOME_LABELS, SOURCE_LABELS, Battle
+from tiltyard.boards import RatingsFile
+from tiltyard.boards.text import EXTRA_COLUMNS
+from tiltyard.placement import PlacementManifest
+from tiltyard.placement.manifest import JudgeAgainstPeople, StartedManifest
 from tiltyard.schemas import SCHEMAS, schema_file
 from tiltyard.tournament.artifacts import RunManifest
 from tiltyard.tournament.config import Config
@@ -204,13 +206,17 @@ def close(schema: Any) -> Any:
 
 def board(apart: Collection[str] | None = None) -> Schema:
     """One board of a ratings file: the report's own fields, and those that only some methods have."""
-    schema = whole(EloReport, apart)
+    schema = whole(RatingsFile, apart)
     entry = schema["properties"]["ratings"]["items"]
     del schema["properties"]["details"], entry["properties"]["extra"]
     entry["required"].remove("rank")
     entry["properties"]["source"] |= {"enum": ["evaluated", "human"]}
     entry["properties"]["note"] |= {} if apart is None else {"optional": True}
-    entry["properties"] |= whole(RatingExtras, apart)["properties"]
+    for column in sorted(EXTRA_COLUMNS, key=lambda column: column.name):
+        number: Schema = {"type": "number"}
+        inner = {"anyOf": [number, {"type": "null"}]} if column.is_open else number
+        inner |= {"description": column.meaning} if column.meaning else {}
+        entry["properties"][column.name] = inner if apart is None else {**inner, "optional": True}
     lines = schema["properties"].pop("ratings")
     schema["properties"] |= {**whole(RatingsDetails, apart)["properties"], "ratings": lines}
     if apart is None:

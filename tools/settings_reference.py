@@ -107,8 +107,13 @@ def parameter_docs(thing: Any) -> dict[str, str]:
 
 
 def meanings(kind: Any) -> dict[str, str]:
-    """What each parameter of a function or field of a class means."""
-    return parameter_docs(kind) | (attribute_docs(inspect.getsource(kind)) if inspect.isclass(kind) else {})
+    """What each parameter of a function or field of a class means; a class has those of what it is made from too."""
+    if not inspect.isclass(kind):
+        return parameter_docs(kind)
+    found: dict[str, str] = {}
+    for part in reversed(kind.__mro__):
+        found |= parameter_docs(part)
+    return found | attribute_docs(inspect.getsource(kind))
 
 
 def table(head: str, rows: Iterable[tuple[str, ...]]) -> str:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
-import msgspec
-
-from tiltyard.llm.provider import Usage
+from tiltyard.boards import BoardComparison
+from tiltyard.boards.misfit import MisfitFacts
+from tiltyard.boards.people import PeopleLabels
+from tiltyard.llm import Usage
 from tiltyard.placement.robustness import FamilyCheck, Sensitivity
 
 
@@ -90,153 +91,6 @@ class Effect(TypedDict):
     ci_high: float | None
 
 
-class OddPair(TypedDict):
-    """Two models whose battles do not fit their ratings."""
-
-    model: str
-    """It wins more than its rating says."""
-    against: str
-    battles: float
-    share: float
-    """What it won of them, ties half."""
-    expected: float
-    """The same according to the ratings."""
-    error: float
-    """Standard error of the difference of the two."""
-    z: float
-    """The difference in standard errors."""
-
-
-class PairsMisfit(TypedDict):
-    """Pairs against ratings."""
-
-    p: float
-    """p-value, with the schedule."""
-    size: float
-    """How far pairs are off beyond chance: root mean square of the share of wins."""
-    worst: list[OddPair]
-
-
-class ScheduleMisfit(TypedDict):
-    """Whose rating depends most on who met whom how often."""
-
-    p: float
-    model: str
-    points: float
-    """How far it moves when all pairs weigh the same."""
-    z: float
-    """The move in standard errors."""
-
-
-class TiesMisfit(TypedDict):
-    """Shares of ties, found and expected by the tie model."""
-
-    p: float
-    close: float
-    """In the half of the battles with the smaller gaps."""
-    close_expected: float
-    far: float
-    """In the other half."""
-    far_expected: float
-
-
-class Drifter(TypedDict):
-    """A model that changed, or the one with the largest change."""
-
-    model: str
-    points: float
-    """What it gained on its opponents from first battle to last."""
-    error: float
-    """Standard error of the gain."""
-
-
-class DriftMisfit(TypedDict):
-    """Models that changed over time."""
-
-    p: float
-    models: list[Drifter]
-
-
-class SlotMisfit(Effect):
-    """What being shown first is worth."""
-
-    p: float
-
-
-class MisfitFacts(TypedDict, total=False):
-    """The fit against its battles."""
-
-    checked: bool
-    reason: str
-    """Why it was not checked."""
-    notes: list[str]
-    """The checks that failed: `pairs`, `ties`, `drift`, `slot`."""
-    too_small: list[str]
-    """Those that fail by less than matters."""
-    by_chance: list[str]
-    """Those with p below 0.05, which among so many checks may be chance."""
-    not_checked: list[str]
-    """The checks that could not be made, each with the reason."""
-    pairs: PairsMisfit
-    schedule: ScheduleMisfit
-    ties: TiesMisfit
-    drift: DriftMisfit
-    slot: SlotMisfit
-
-
-class InformationShares(TypedDict):
-    """Shares of the information."""
-
-    people: float
-    judge: float
-
-
-class DrawOfLabels(TypedDict):
-    """A random order of matchups, of which the first were labelled."""
-
-    of: int
-    """Matchups in that order."""
-    first: int
-    """Place of the last labelled one."""
-    left_out: int
-    """Those before it without a label."""
-
-
-class PeopleLabels(msgspec.Struct):
-    """`people` in a ratings file of `tiltyard rate --people` and of `ratings/calibrated/`."""
-
-    method: str
-    """`prediction-powered`."""
-    lambda_: float = msgspec.field(name="lambda")
-    """The judge's weight, between 0 and 1."""
-    labels: int
-    """Labelled matchups that were judged."""
-    votes: int
-    """People's rows on them."""
-    voters: int | None
-    """How many people; null if that is not known."""
-    prompts: int
-    judged_matchups: int
-    """Matchups that the judge judged, among the corrected models."""
-    agreement: float | None
-    """Share of the labelled matchups with the same winner, if both name one."""
-    agreement_n: int
-    """How many these are."""
-    half_width: float | None
-    """Half the median interval, in points; null if every one is open."""
-    people_only_half_width: float | None
-    """The same by people's labels alone."""
-    information: InformationShares
-    saves: bool
-    """False if the judge agrees too little to save labels."""
-    not_corrected: list[str]
-    """Models that labels do not join to the others."""
-    random_draw_p: float | None
-    """p-value of the labels being a random draw, by all that is known of the judged matchups."""
-    draw: DrawOfLabels | None
-    """The draw that labels carry (by `battles draw`, or a review); null where they carry none."""
-
-
 class SweepMean(TypedDict):
     """A rating at another K."""
 
@@ -245,30 +99,17 @@ class SweepMean(TypedDict):
     """Shuffle error."""
 
 
-class MovedModel(TypedDict):
-    """A model on both boards; places are among the models of both."""
+class PoolFacts(TypedDict):
+    """Boards that were rated together."""
 
-    model: str
-    rank_before: int
-    rank_after: int
-    places_gained: int
-    """Positive when it rose."""
-    rating_before: float
-    rating_after: float
-
-
-class ComparedBoards(msgspec.Struct, kw_only=True):
-    """`comparison` of a ratings file, `ranks` of a re-judged run."""
-
-    with_: str | msgspec.UnsetType = msgspec.field(name="with", default=msgspec.UNSET)
-    """The other ratings file."""
-    kendall_tau: float | None
-    """Kendall's tau-b of the two orders."""
-    spearman_rho: float | None
-    only_before: list[str]
-    """Models that only the first board has."""
-    only_after: list[str]
-    changes: list[MovedModel]
+    by: str
+    """The column whose values have a board each."""
+    categories: int
+    """How many values it has."""
+    sd: float
+    """Standard deviation, in points, of how a model's strength differs by value."""
+    dispersion: float
+    """How many times as large variances are by cluster as the model alone says."""
 
 
 class PlacementMode(TypedDict):
@@ -281,7 +122,7 @@ class PlacementMode(TypedDict):
 
 
 class RatingsDetails(TypedDict, total=False):
-    """Fields of a ratings file beside those of `EloReport`."""
+    """Fields of a ratings file beside those of `RatingsFile`."""
 
     method: str
     """`bt`, `elo`, `elo-perm`, `glicko2` or `winrate`."""
@@ -290,6 +131,7 @@ class RatingsDetails(TypedDict, total=False):
     inconsistent: str
     """How inconsistent judgments were treated: `tie`, `drop`."""
     interval: IntervalFacts
+    pool: PoolFacts
     rounds: RoundsFacts
     """How the adaptive rounds of a run went."""
     evaluated: str | None
@@ -341,56 +183,13 @@ class RatingsDetails(TypedDict, total=False):
     people: PeopleLabels
     k_sensitivity: dict[str, dict[str, SweepMean]]
     """Of elo-perm, by K and model."""
-    comparison: ComparedBoards
+    comparison: BoardComparison
     placement: PlacementMode
     calibration: dict[str, Any]
     """As in the manifest of a placement, without `asked`, `agreement` and `flips`."""
     sensitivity: Sensitivity
     """What a style bias that nothing measured would do."""
     families: FamilyCheck
-
-
-class RatingExtras(TypedDict, total=False):
-    """Fields of one model's line that only some methods have."""
-
-    bootstrap_mean: float
-    """Mean of the bootstrap rounds."""
-    rating_without_control: float
-    """The rating when style is not controlled for."""
-    battles_to_swap_with_next: float | None
-    """The fewest battles whose removal makes the next model level; null for the last."""
-    judge_rating: float
-    """The rating by the judge's battles alone, where people's labels correct it."""
-    labels: float
-    """Labelled matchups that it is in; 0: on the judge's scale, not corrected."""
-    people_only_rating: float
-    """The rating by people's labels alone."""
-    people_only_low: float | None
-    people_only_high: float | None
-    sem: float
-    """Of elo-perm, standard error over shuffles: shuffle error only."""
-    ci95_low: float
-    """Mean − 1.96 SEM: shuffle error only."""
-    ci95_high: float
-    """Mean + 1.96 SEM: shuffle error only."""
-    sampling_low: float | None
-    """Of elo-perm, lower end of the sampling interval over prompts."""
-    sampling_high: float | None
-    deviation: float
-    """Of glicko2, RD."""
-    volatility: float
-    """Of glicko2."""
-    conservative: float
-    """Of glicko2, rating − 2 deviations."""
-    overall: float
-    """Of winrate, share of all its battles won."""
-    score: float
-    """Of winrate, wins plus half the ties."""
-    judge_scale_rating: float
-    """Of the new model of a placement, fixed or calibrated: its rating in the joint fit, on the judge's scale."""
-    judge_scale_ci_low: float | None
-    """Sampling error only."""
-    judge_scale_ci_high: float | None
 
 
 class Diagnostics(TypedDict, total=False):

@@ -1,8 +1,8 @@
 """Every option once: its name, type, default and meaning.
 
-A function takes the fields of a struct as keyword arguments (`takes`). Command-line options, the arguments of agents'
-tools and the reference pages are made from the same fields, so a new option is a new field here and the place that
-uses it.
+A function takes the fields of a struct as keyword arguments (`accepts_options`). Command-line options, the arguments of
+agents' tools and the reference pages are made from the same fields, so a new option is a new field here and the place
+that uses it.
 """
 
 import inspect
@@ -150,7 +150,7 @@ class Options:
             elif least is not None and value is not None and value < least:
                 raise OptionError(f"{option.name} is {value}: it must be {least} or more.")
 
-    def part(self, kind: type["Struct"]) -> "Struct":
+    def part(self, kind: type["OptionsT"]) -> "OptionsT":
         """The same values in a smaller struct."""
         mine = {field.name for field in fields(self)}
         return kind(**{field.name: getattr(self, field.name) for field in fields(kind) if field.name in mine})
@@ -174,7 +174,7 @@ def _is_default(value: Any, default: Any) -> bool:
     return value is default or (isinstance(value, str | int | float | tuple) and value == default)
 
 
-Struct = TypeVar("Struct", bound=Options)
+OptionsT = TypeVar("OptionsT", bound=Options)
 P = ParamSpec("P")
 A = TypeVar("A")
 B = TypeVar("B")
@@ -182,23 +182,23 @@ C = TypeVar("C")
 R = TypeVar("R")
 
 
-class takes(Generic[P, Struct]):  # noqa: N801 - a decorator
+class accepts_options(Generic[P, OptionsT]):  # noqa: N801 - a decorator
     """A function of a struct of options, called with the struct's fields as keyword arguments.
 
     Its signature and its docstring list them. None, for any of them, is the same as leaving it out.
     """
 
-    def __init__(self, kind: Callable[P, Struct]) -> None:
+    def __init__(self, kind: Callable[P, OptionsT]) -> None:
         self.kind: Any = kind
 
     @overload
-    def __call__(self, function: Callable[[Struct], R]) -> Callable[P, R]: ...
+    def __call__(self, function: Callable[[OptionsT], R]) -> Callable[P, R]: ...
     @overload
-    def __call__(self, function: Callable[[A, Struct], R]) -> Callable[Concatenate[A, P], R]: ...
+    def __call__(self, function: Callable[[A, OptionsT], R]) -> Callable[Concatenate[A, P], R]: ...
     @overload
-    def __call__(self, function: Callable[[A, B, Struct], R]) -> Callable[Concatenate[A, B, P], R]: ...
+    def __call__(self, function: Callable[[A, B, OptionsT], R]) -> Callable[Concatenate[A, B, P], R]: ...
     @overload
-    def __call__(self, function: Callable[[A, B, C, Struct], R]) -> Callable[Concatenate[A, B, C, P], R]: ...
+    def __call__(self, function: Callable[[A, B, C, OptionsT], R]) -> Callable[Concatenate[A, B, C, P], R]: ...
     def __call__(self, function: Any) -> Any:
         own = inspect.signature(function)
         *first, _ = own.parameters.values()

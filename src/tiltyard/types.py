@@ -156,10 +156,10 @@ class Result(Comparable):
             return value.spelled(spell) if isinstance(value, Message | Result) else value
 
         of: Any = self
-        changed = {name: getattr(of, name) for name in ("difference", "metrics") if name in of.__slots__}
-        changed = {name: again(value) for name, value in changed.items()}
-        listed = {name: getattr(of, name) for name in ("remarks", "notes") if name in of.__slots__}
-        spelled: Self = replace(of, **changed, **{name: tuple(map(again, some)) for name, some in listed.items()})
+        values = {each.name: getattr(of, each.name) for each in fields(of)}
+        changed = {name: again(values[name]) for name in ("difference", "metrics") if name in values}
+        listed = {name: tuple(map(again, values[name])) for name in ("remarks", "notes") if name in values}
+        spelled: Self = replace(of, **changed, **listed)
         return spelled
 
     def __str__(self) -> str:

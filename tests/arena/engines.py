@@ -6,13 +6,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tiltyard.arena import Arena, ArenaState, vote_table
 from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking import ChosenMatchup, SeenMatchups
-from tiltyard.arena.service import Arena
-from tiltyard.arena.state import ArenaState
-from tiltyard.arena.store import Store
-from tiltyard.arena.store.checkpoints import load_votes
-from tiltyard.arena.votes import vote_table
+from tiltyard.arena.store import Store, load_votes
 from tiltyard.arena.witness import RatedModel, published_board
 from tiltyard.errors import ArenaError
 

@@ -7,12 +7,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from tiltyard.arena import ArenaState, Policy, VoteColumns
 from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking import ChosenMatchup, Matchmaker, SeenMatchups
-from tiltyard.arena.policy import Policy
 from tiltyard.arena.ratings import rate_votes
-from tiltyard.arena.state import ArenaState
-from tiltyard.arena.votes import VoteColumns
 
 Triple = tuple[int, int, int]
 

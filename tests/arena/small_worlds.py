@@ -7,11 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tiltyard.arena import ArenaState, Policy, VoteColumns
 from tiltyard.arena import events as e
-from tiltyard.arena.policy import Policy
 from tiltyard.arena.ratings import rate_votes
-from tiltyard.arena.state import ArenaState
-from tiltyard.arena.votes import VoteColumns
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND

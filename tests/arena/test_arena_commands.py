@@ -14,7 +14,7 @@ import yaml
 import tiltyard as ty
 from tests import forked
 from tests.cli.conftest import Run, tiltyard  # noqa: F401 - the fixture is used by name
-from tiltyard.arena.policy import read_policy
+from tiltyard.arena import read_policy
 from tiltyard.errors import OptionError
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "tournament"
@@ -118,8 +118,7 @@ def test_a_prompt_whose_subject_or_tags_changed_is_imported_again_and_stays_swit
     tmp_path: Path,
     tiltyard: Run,  # noqa: F811
 ) -> None:
-    from tiltyard.arena.events import PromptDisabled
-    from tiltyard.arena.service import Arena
+    from tiltyard.arena import Arena, PromptDisabled
 
     bank = tmp_path / "bank.jsonl"
     bank.write_text('{"prompt_id": "p", "text": "2 + 2?"}\n{"prompt_id": "q", "text": "3 + 3?"}\n')

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tiltyard.arena.following.replay import ORDER_LOOKS, confidence_calibration, evidence_of, replay, study_of
-from tiltyard.arena.policy import Policy
-from tiltyard.arena.simulation import SimulationSettings, simulate
-from tiltyard.arena.simulation.ledger import MemoryArena
+from tiltyard.arena import Policy, vote_table
+from tiltyard.arena.following import study_of
+from tiltyard.arena.following.replay import ORDER_LOOKS, confidence_calibration, evidence_of, replay
+from tiltyard.arena.simulation import MemoryArena, SimulationSettings, simulate
 from tiltyard.arena.simulation.published import BadgeCheck, badge_summary
-from tiltyard.arena.votes import vote_table
-from tiltyard.ratings.glicko2 import rate_battles
+from tiltyard.ratings import rate_battles
 
 SETTINGS = SimulationSettings(
     models=6, prompts=4, votes=1200, sd=600.0, seed=2, looks=4, curve_points=0, policy=Policy(window_matchups=240)

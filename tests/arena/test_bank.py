@@ -9,13 +9,24 @@ import msgspec
 import pytest
 
 from tests.arena.matchmaking_arenas import Yard, assert_probabilities_are_frequencies
+from tiltyard.arena import (
+    OFTEN,
+    Arena,
+    BankRules,
+    Policy,
+    bank_exposure,
+    carry_out,
+    copy_of,
+    hide_self_naming,
+    plan_rotation,
+    prepare_import,
+    public_prompts,
+    screen,
+)
 from tiltyard.arena import events as e
-from tiltyard.arena.blindness import hidden_for, public_prompts
-from tiltyard.arena.importing import carry_out, prepare_import
-from tiltyard.arena.policy import BankRules, LaneWeights, Policy
-from tiltyard.arena.rotation import LEARNED, OFTEN, STEPS, Rotation, bank_exposure, plan_rotation, votes_to_learn
-from tiltyard.arena.screening import copy_of, hide_self_naming, screen
-from tiltyard.arena.service import Arena
+from tiltyard.arena.blindness import hidden_for
+from tiltyard.arena.policy import LaneWeights
+from tiltyard.arena.rotation import LEARNED, STEPS, Rotation, votes_to_learn
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.verify import verify
 from tiltyard.errors import ArenaError, OptionError

@@ -11,17 +11,16 @@ import pytest
 from tests.arena.small_worlds import Log, honest_chooser, new_log, play
 from tests.oracles.rating_paths import rating_path
 from tests.records import replace
+from tiltyard.arena import Choice, Policy, both_bad_trend, recent_form, vote_table
 from tiltyard.arena import events as e
 from tiltyard.arena.board import Evidence, expected_by_prompt, live_board, official_order
-from tiltyard.arena.events import Choice
 from tiltyard.arena.following.replay import replay
-from tiltyard.arena.model_detail import both_bad_trend, model_detail, recent_form
-from tiltyard.arena.policy import Policy, PublicationRules
+from tiltyard.arena.model_detail import model_detail
+from tiltyard.arena.policy import PublicationRules
 from tiltyard.arena.ratings import Ratings
-from tiltyard.arena.votes import vote_table
 from tiltyard.errors import ArenaError
-from tiltyard.reporting.weekly_text import worth_knowing
-from tiltyard.validity.publication import Badge
+from tiltyard.reporting import worth_knowing
+from tiltyard.validity import Badge
 
 
 def small() -> Log:

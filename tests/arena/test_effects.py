@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from tests.arena.small_worlds import Log, honest_chooser, new_log, play
 from tests.sizes import size
+from tiltyard.arena import copy_of, effects_of
 from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
-from tiltyard.arena.screening import copy_of, effects_of
 from tiltyard.arena.store.checkpoints import encode_state
 
 

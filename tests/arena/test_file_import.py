@@ -13,12 +13,11 @@ import pytest
 from tests.arena import planted
 from tests.arena.databases import rule_above_the_store
 from tests.arena.engines import open_arena, sql
+from tiltyard.arena import Arena, carry_out, opened_source, prepare_import, read_policy
 from tiltyard.arena import events as e
 from tiltyard.arena.commands import MOST_CHARACTERS
-from tiltyard.arena.import_source import ENTRY_BYTES, code_of, opened_source
-from tiltyard.arena.importing import Import, carry_out, prepare_import
-from tiltyard.arena.policy import read_policy
-from tiltyard.arena.service import Arena
+from tiltyard.arena.import_source import ENTRY_BYTES, code_of
+from tiltyard.arena.importing import Import
 from tiltyard.arena.store.files import read_file, stored_files
 from tiltyard.arena.store.verify import verify
 from tiltyard.bank import AnswerKind

@@ -9,27 +9,22 @@ import pytest
 from tests.arena.engines import catalog, open_arena
 from tests.arena.small_worlds import MINUTE, SECOND, Log, honest, new_log
 from tests.sizes import size
+from tiltyard.arena import AnswerFlag, Choice, Limits, ScreenedAnswers, flag_answers, limits_of, screen, vote_table
 from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
-from tiltyard.arena.events import Choice
 from tiltyard.arena.integrity import (
-    AnswerFlag,
     ExclusionProposal,
     VoterFlag,
     accepted,
     events_of,
-    flag_answers,
     flag_voters,
-    limits_of,
     naming_lines,
     propose_exclusions,
     propose_unblinded,
     voter_anomalies,
 )
-from tiltyard.arena.policy import FlagRules, Limits
-from tiltyard.arena.screening import ScreenedAnswers, screen
-from tiltyard.arena.votes import vote_table
-from tiltyard.validity.voters import SessionActs, SessionRules, SessionVotes, fewest_votes, session_flags
+from tiltyard.arena.policy import FlagRules
+from tiltyard.validity import SessionActs, SessionRules, SessionVotes, fewest_votes, session_flags
 
 RULES = FlagRules()
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from tests.arena.small_worlds import Log, honest
+from tiltyard.arena import Leanings, leanings
 from tiltyard.arena import events as e
-from tiltyard.arena.model_detail import Leanings, leanings
 
 MODELS, PROMPTS = 5, 6
 

@@ -17,13 +17,11 @@ from hypothesis import strategies as st
 
 from tests.arena.matchmaking_arenas import Yard
 from tests.sizes import size
+from tiltyard.arena import ArenaState, Policy, matchmaking
 from tiltyard.arena import events as e
-from tiltyard.arena import matchmaking
 from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups
 from tiltyard.arena.matchmaking.exposure import targets
 from tiltyard.arena.matchmaking.tables import Deficits, RankOrder, Servable, WorkingTables
-from tiltyard.arena.policy import Policy
-from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store.checkpoints import decode_state, encode_state
 
 MODELS, PROMPTS = 7, 4

@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from arena.matchmaking_arenas import Yard, triple
+from tiltyard.arena import Policy
 from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking import (
     ChosenMatchup,
@@ -28,7 +29,7 @@ from tiltyard.arena.matchmaking.exposure import TrafficCap, targets
 from tiltyard.arena.matchmaking.matchup import draw, draw_one, tied_best
 from tiltyard.arena.matchmaking.tables import WorkingTables
 from tiltyard.arena.matchmaking.voter_view import VoterView
-from tiltyard.arena.policy import LaneWeights, OpponentMix, Policy, PublicationRules
+from tiltyard.arena.policy import LaneWeights, OpponentMix, PublicationRules
 from tiltyard.arena.tallies import pair_of
 
 

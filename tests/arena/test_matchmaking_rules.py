@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 
 from arena.matchmaking_arenas import Yard, assert_probabilities_are_frequencies, triple
 from tests.sizes import size
+from tiltyard.arena import Policy
 from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking import REPEATS, Matchmaker, SeenMatchups
-from tiltyard.arena.policy import LaneWeights, Policy
+from tiltyard.arena.policy import LaneWeights
 from tiltyard.errors import ArenaError
 
 

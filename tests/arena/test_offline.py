@@ -8,12 +8,11 @@ import pytest
 
 from tests.arena.small_worlds import honest_chooser, new_log, play
 from tests.records import replace
+from tiltyard.arena import Choice, VoteTable, vote_table
 from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
-from tiltyard.arena.events import Choice
 from tiltyard.arena.offline import offline_board, on_scale
 from tiltyard.arena.policy import IntervalRules
-from tiltyard.arena.votes import VoteTable, vote_table
 from tiltyard.battles import Outcome
 from tiltyard.boards import BradleyTerry
 

@@ -7,16 +7,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from tiltyard.arena.events import Choice
+from tiltyard.arena import Choice
 from tiltyard.arena.schedule import Reserved
-from tiltyard.arena.simulation.population import (
-    SYBIL_VOTES,
-    Attack,
-    AttackKind,
-    Crowd,
-    Voter,
-    World,
-)
+from tiltyard.arena.simulation import Attack, AttackKind
+from tiltyard.arena.simulation.population import SYBIL_VOTES, Crowd, Voter, World
 from tiltyard.errors import OptionError
 
 

@@ -13,24 +13,19 @@ from tests.arena.small_worlds import MINUTE, SECOND, Log, honest_chooser, new_lo
 from tests.records import replace
 from tests.web.board_fixtures import kept
 from tests.web.sites import QUICK
+from tiltyard.arena import Arena, Choice, DefenceRules, Policy, open_export, vote_table, vote_weights
 from tiltyard.arena import events as e
 from tiltyard.arena import running as running_ratings
-from tiltyard.arena.events import Choice
-from tiltyard.arena.exporting import open_export
-from tiltyard.arena.following.observatory import Observatory
-from tiltyard.arena.following.replay import period_of_log
-from tiltyard.arena.policy import DefenceRules, LaneWeights, OpponentMix, Policy
+from tiltyard.arena.following import Observatory, period_of_log
+from tiltyard.arena.policy import LaneWeights, OpponentMix
 from tiltyard.arena.ratings import Ratings, rate_votes
-from tiltyard.arena.service import Arena
 from tiltyard.arena.simulation.ledger import FIRST_DAY
-from tiltyard.arena.store import Store
+from tiltyard.arena.store import Store, events_in_order
 from tiltyard.arena.store.matchups import cast_votes
-from tiltyard.arena.store.reading import events_in_order
-from tiltyard.arena.votes import CastVote, vote_table
-from tiltyard.arena.weights import vote_weights
-from tiltyard.boards.rating import rate
+from tiltyard.arena.votes import CastVote
+from tiltyard.boards import rate
 from tiltyard.files import write_lines
-from tiltyard.ratings.glicko2 import rate_battles
+from tiltyard.ratings import rate_battles
 
 MODELS = 6
 

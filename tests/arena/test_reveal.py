@@ -11,14 +11,12 @@ import pytest
 
 from tests.arena.databases import rule_above_the_store
 from tests.arena.engines import Clock, catalog, open_arena
+from tiltyard.arena import SECOND, Gone, MatchupStatus, NoVote, TooLate, screen, voting
 from tiltyard.arena import events as e
-from tiltyard.arena import voting
-from tiltyard.arena.screening import screen
 from tiltyard.arena.store import log
 from tiltyard.arena.store.matchups import public_until
 from tiltyard.arena.store.verify import verify
-from tiltyard.arena.units import SECOND
-from tiltyard.arena.voting import Ballot, Decision, Gone, MatchupStatus, NoVote, TooLate
+from tiltyard.arena.voting import Ballot, Decision
 from tiltyard.errors import ArenaError
 
 A, B = e.Choice.A, e.Choice.B

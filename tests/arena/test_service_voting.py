@@ -13,14 +13,10 @@ import pytest
 from tests.arena.databases import rule_above_the_store
 from tests.arena.engines import Clock, answer, board_of, catalog, open_arena, play, sql
 from tests.forked import PATIENCE_SECONDS
-from tiltyard.arena import commands
+from tiltyard.arena import PHASES, ChoiceDiffers, Command, Gone, NotYours, TooLate, TooMany, commands
 from tiltyard.arena import events as e
-from tiltyard.arena.commands import Command
-from tiltyard.arena.policy import PHASES
-from tiltyard.arena.store.forgetting import forget_cookie
+from tiltyard.arena.store import Quota, forget_cookie
 from tiltyard.arena.store.verify import verify
-from tiltyard.arena.store.visitors import Quota
-from tiltyard.arena.voting import ChoiceDiffers, Gone, NotYours, TooLate, TooMany
 from tiltyard.errors import ArenaError
 
 A, B, TIE, BOTH_BAD = e.Choice

@@ -12,14 +12,14 @@ import pytest
 
 from tests.records import replace
 from tests.sizes import size
+from tiltyard.arena import ArenaState, CastVote, Policy, WaitingRules
 from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups
 from tiltyard.arena.matchmaking.contender import ContenderMeeting
-from tiltyard.arena.policy import LaneWeights, Policy, WaitingRules
-from tiltyard.arena.simulation import MemoryArena, SimulationResult, SimulationSettings, simulate
+from tiltyard.arena.policy import LaneWeights
+from tiltyard.arena.simulation import Attack, AttackKind, MemoryArena, SimulationResult, SimulationSettings, simulate
 from tiltyard.arena.simulation.attack_cost import attack_report
-from tiltyard.arena.simulation.population import Attack, AttackKind, Places, World
-from tiltyard.arena.state import ArenaState, CastVote
+from tiltyard.arena.simulation.population import Places, World
 from tiltyard.errors import OptionError
 
 WEIGHTS = {"coverage": 0.4, "contender": 0.3, "uncertainty": 0.2, "exploration": 0.1}

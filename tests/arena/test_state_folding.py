@@ -9,14 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tiltyard.arena import ArenaState, Policy, VoteColumns
 from tiltyard.arena import events as e
-from tiltyard.arena.policy import Policy, RatingRules
+from tiltyard.arena.policy import RatingRules
 from tiltyard.arena.ratings import rate_votes
 from tiltyard.arena.schedule import Schedule
-from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store.checkpoints import decode_state, encode_state
 from tiltyard.arena.tallies import WORTH_ARRAYS, Tallies
-from tiltyard.arena.votes import VoteColumns
 
 CHOICES = tuple(e.Choice)
 votes_of_few = st.lists(

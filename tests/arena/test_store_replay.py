@@ -14,16 +14,13 @@ from hypothesis import strategies as st
 from tests.arena.databases import Databases, make_empty_arena, rule_above_the_store
 from tests.arena.engines import CHOICES, Clock, any_matchup, catalog, open_arena, play, sql
 from tests.sizes import size
+from tiltyard.arena import Arena, ArenaState, Policy, VoteColumns
 from tiltyard.arena import events as e
-from tiltyard.arena.policy import Policy, RatingRules
-from tiltyard.arena.service import Arena
-from tiltyard.arena.state import ArenaState
-from tiltyard.arena.store import Store
-from tiltyard.arena.store.checkpoints import encode_state, keep_checkpoint, load_state, load_votes
+from tiltyard.arena.policy import RatingRules
+from tiltyard.arena.store import Store, events_in_order, load_state, load_votes
+from tiltyard.arena.store.checkpoints import encode_state, keep_checkpoint
 from tiltyard.arena.store.matchups import COLUMNS, public_until
-from tiltyard.arena.store.reading import events_in_order
 from tiltyard.arena.store.verify import rebuild, verify
-from tiltyard.arena.votes import VoteColumns
 from tiltyard.errors import ArenaError
 
 steps_of_a_history = st.lists(

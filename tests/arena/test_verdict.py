@@ -8,7 +8,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.arena.verdict import Standing, verdict
+from tiltyard.arena import Standing
+from tiltyard.arena.verdict import verdict
 
 
 def standing(place: int, low: int | None, high: int | None, *, provisional: bool = False) -> Standing:

@@ -12,18 +12,15 @@ from tests.arena.databases import reading_above_the_store
 from tests.arena.engines import catalog, open_arena, play, sql
 from tests.arena.rewriting import chain_anew
 from tests.records import replace
+from tiltyard.arena import HOUR, ExplainVote, Head, HeadFile, clock, new_key
 from tiltyard.arena import events as e
 from tiltyard.arena.chain import link_events
-from tiltyard.arena.commands import ExplainVote
-from tiltyard.arena.heads import Head, HeadFile, Statement, new_key, signed
-from tiltyard.arena.service import clock
-from tiltyard.arena.store import Store, log
-from tiltyard.arena.store.checkpoints import keep_checkpoint, load_state
+from tiltyard.arena.heads import Statement, signed
+from tiltyard.arena.store import NewHead, Store, Verification, load_state, log, record_head, state_head
+from tiltyard.arena.store.checkpoints import keep_checkpoint
 from tiltyard.arena.store.files import CleanFile
 from tiltyard.arena.store.matchups import COLUMNS
-from tiltyard.arena.store.verify import Verification, rebuild, verify
-from tiltyard.arena.store.witnessing import NewHead, record_head, state_head
-from tiltyard.arena.units import HOUR
+from tiltyard.arena.store.verify import rebuild, verify
 from tiltyard.errors import ArenaError, StoreError
 
 PICTURE = CleanFile(content=bytes(range(256)) * 2000, media_type="image/png")

@@ -15,18 +15,11 @@ import pytest
 from tests.arena.databases import rule_above_the_store
 from tests.arena.engines import SECOND, START, Clock, catalog, open_arena, sql
 from tests.forked import PATIENCE_SECONDS
-from tiltyard.arena import commands
-from tiltyard.arena.events import Choice
+from tiltyard.arena import DAY, Arena, Choice, TooMany, commands
 from tiltyard.arena.policy import RetentionRules
 from tiltyard.arena.randomness import random_id, random_seed
-from tiltyard.arena.service import Arena
-from tiltyard.arena.store import Store, site_texts
-from tiltyard.arena.store.checkpoints import load_votes
-from tiltyard.arena.store.forgetting import forget_cookie, tidy
+from tiltyard.arena.store import Quota, QuotaCounter, Store, forget_cookie, load_votes, site_texts, tidy
 from tiltyard.arena.store.verify import verify
-from tiltyard.arena.store.visitors import Quota, QuotaCounter
-from tiltyard.arena.units import DAY
-from tiltyard.arena.voting import TooMany
 from tiltyard.errors import StoreError
 
 PERIOD = RetentionRules().network_days * DAY

@@ -16,13 +16,10 @@ from hypothesis import strategies as st
 from tests.arena.databases import make_empty_arena
 from tests.arena.engines import Clock, catalog, open_arena
 from tests.arena.small_worlds import Log, new_log
-from tiltyard.arena import commands
+from tiltyard.arena import ArenaState, CastVote, Policy, VoteColumns, VoteStanding, VoteTable, commands, vote_table
 from tiltyard.arena import events as e
-from tiltyard.arena.following.observatory import Observatory, Pace
+from tiltyard.arena.following import Observatory, Pace
 from tiltyard.arena.following.recent_events import RecentEvents
-from tiltyard.arena.policy import Policy
-from tiltyard.arena.state import ArenaState, CastVote, VoteStanding
-from tiltyard.arena.votes import VoteColumns, VoteTable, vote_table
 
 HOUR = 3_600_000_000
 

@@ -11,12 +11,10 @@ import pytest
 
 from tests.arena.engines import START, Clock, catalog, open_arena, play, sql
 from tests.within import run
+from tiltyard.arena import Arena, import_votes, open_export, vote_import
 from tiltyard.arena import events as e
-from tiltyard.arena import vote_import
-from tiltyard.arena.exporting import open_export
-from tiltyard.arena.service import Arena
 from tiltyard.arena.store.verify import verify
-from tiltyard.arena.vote_import import ImportedVotes, import_votes
+from tiltyard.arena.vote_import import ImportedVotes
 from tiltyard.errors import ArenaError, BattleError
 
 WINNERS = ("model_a", "model_b", "tie", "tie (bothbad)")

@@ -11,12 +11,10 @@ import pytest
 
 from tests.arena.databases import rule_above_the_store
 from tests.arena.engines import START, Clock, catalog
+from tiltyard.arena import Arena, Policy, ServedMatchup, ServeMatchup, WaitingRules
 from tiltyard.arena import events as e
 from tiltyard.arena import waiting as rules_of_waiting
-from tiltyard.arena.commands import ServedMatchup, ServeMatchup
-from tiltyard.arena.policy import Policy, WaitingRules
-from tiltyard.arena.service import Arena
-from tiltyard.arena.simulation.ledger import MemoryArena
+from tiltyard.arena.simulation import MemoryArena
 from tiltyard.arena.store import Store
 from tiltyard.arena.tallies import pair_of
 from tiltyard.arena.waiting import Due, ShownPair, WaitingPairs

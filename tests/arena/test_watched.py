@@ -7,16 +7,15 @@ import pytest
 
 from tests.records import replace
 from tests.sizes import size
-from tiltyard.arena.offline import offline_board, published_estimator
+from tiltyard.arena import VoteTable, published_estimator, vote_table
+from tiltyard.arena.offline import offline_board
 from tiltyard.arena.policy import IntervalRules
 from tiltyard.arena.simulation import MemoryArena, SimulationSettings, simulate
 from tiltyard.arena.simulation.population import Diligence, Regulars, World
 from tiltyard.arena.simulation.published import check_published, expected_board, ranks_hold
-from tiltyard.arena.votes import VoteTable, vote_table
 from tiltyard.battles import Outcome
-from tiltyard.boards import BradleyTerry
-from tiltyard.boards.certainty import apart, apart_at_any_time
-from tiltyard.ratings.intervals import Covariance
+from tiltyard.boards import BradleyTerry, apart, apart_at_any_time
+from tiltyard.ratings import Covariance
 
 
 def world(models: int, *, sd: float = 0.0, taste_sd: float = 0.0, seed: int = 0, **more: float) -> World:

@@ -13,17 +13,15 @@ import pytest
 from tests.arena.small_worlds import MINUTE, START, Log, honest_chooser, new_log, play
 from tests.browsers import Tab
 from tests.records import replace
+from tiltyard.arena import DAY, Choice, Policy, WeeklyReport, weekly_report
 from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
-from tiltyard.arena.events import Choice
-from tiltyard.arena.following.replay import period_of_log, study_of
-from tiltyard.arena.policy import LaneWeights, Policy
-from tiltyard.arena.simulation import SimulationSettings, simulate
-from tiltyard.arena.simulation.ledger import RecordingArena
-from tiltyard.arena.units import DAY
-from tiltyard.arena.weekly import ContenderLane, WeeklyReport, weekly_report
-from tiltyard.reporting.weekly import weekly_page
-from tiltyard.reporting.weekly_text import quality_sentence, weekly_json, weekly_markdown
+from tiltyard.arena.following import period_of_log, study_of
+from tiltyard.arena.policy import LaneWeights
+from tiltyard.arena.simulation import RecordingArena, SimulationSettings, simulate
+from tiltyard.arena.weekly import ContenderLane
+from tiltyard.reporting import weekly_json, weekly_markdown, weekly_page
+from tiltyard.reporting.weekly_text import quality_sentence
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "reporting"))
 

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 
 from tests.records import replace
-from tiltyard.arena.policy import DefenceRules, read_policy
-from tiltyard.arena.units import DAY
-from tiltyard.arena.votes import VoteTable
-from tiltyard.arena.weights import are_weighed, blocks_to_swap, contested_models, vote_weights, weighed
-from tiltyard.battles.battle import Outcome
-from tiltyard.boards.bradley_terry import BradleyTerry
+from tiltyard.arena import DAY, DefenceRules, VoteTable, read_policy, vote_weights
+from tiltyard.arena.weights import are_weighed, blocks_to_swap, contested_models, weighed
+from tiltyard.battles import Outcome
+from tiltyard.boards import BradleyTerry
 from tiltyard.errors import OptionError
 
 RULES = DefenceRules()

@@ -14,31 +14,34 @@ import pytest
 
 from tests.arena.engines import SECOND, Clock, board_of, catalog, open_arena, play, sql
 from tests.cli.conftest import Run, tiltyard
+from tiltyard.arena import (
+    HOUR,
+    Arena,
+    Head,
+    HeadFile,
+    KeptProof,
+    LiveBoard,
+    Witness,
+    check_witness,
+    kept_heads,
+    new_key,
+    read_witness,
+    salted_digest,
+    vote_table,
+)
 from tiltyard.arena import events as e
-from tiltyard.arena.board import LiveBoard, live_board
-from tiltyard.arena.chain import salted_digest
+from tiltyard.arena.board import live_board
 from tiltyard.arena.following.replay import published_ratings
-from tiltyard.arena.heads import Head, HeadFile, Statement, kept_heads, new_key, plain, signed
+from tiltyard.arena.heads import Statement, plain, signed
 from tiltyard.arena.public_rows import receipt_of
 from tiltyard.arena.ratings import rate_votes
-from tiltyard.arena.service import Arena
-from tiltyard.arena.store.checkpoints import load_votes
-from tiltyard.arena.store.erasing import erase
+from tiltyard.arena.store import erase, head_history, load_votes, public_head, record_head, state_head, witness_lines
 from tiltyard.arena.store.verify import verify
-from tiltyard.arena.store.witnessing import (
-    head_history,
-    public_head,
-    record_head,
-    record_hourly,
-    state_head,
-    witness_lines,
-)
-from tiltyard.arena.units import HOUR
-from tiltyard.arena.votes import vote_table
-from tiltyard.arena.witness import KeptProof, RatedModel, Witness, check_witness, differing, read_witness
+from tiltyard.arena.store.witnessing import record_hourly
+from tiltyard.arena.witness import RatedModel, differing
 from tiltyard.errors import ArenaError, OptionError
 from tiltyard.files import json_line
-from tiltyard.pages.figures import day
+from tiltyard.pages import day
 
 __all__ = ["tiltyard"]
 

@@ -20,11 +20,11 @@ from tests.arena.databases import make_empty_arena
 from tests.arena.engines import Clock, open_arena, play
 from tests.arena.test_witness import everything
 from tests.cli.conftest import Run, tiltyard
+from tiltyard.arena import Finding, Head, KeptProof, check_witness, new_key
 from tiltyard.arena import events as e
 from tiltyard.arena.chain import FIRST_HASH, link_line
-from tiltyard.arena.heads import Head, Statement, new_key, signed
-from tiltyard.arena.store.witnessing import public_head, witness_lines
-from tiltyard.arena.witness import Finding, KeptProof, check_witness
+from tiltyard.arena.heads import Statement, signed
+from tiltyard.arena.store import public_head, witness_lines
 from tiltyard.errors import ArenaError
 
 __all__ = ["tiltyard"]

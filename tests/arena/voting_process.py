@@ -14,7 +14,7 @@ import time
 import numpy as np
 
 from tests.arena.engines import CHOICES, any_matchup
-from tiltyard.arena.service import Arena
+from tiltyard.arena import Arena
 from tiltyard.arena.store import Store
 from tiltyard.errors import StoreError
 

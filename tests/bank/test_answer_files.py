@@ -9,8 +9,14 @@ from typing import Any
 
 import pytest
 
-from tiltyard.bank import read_prompts, read_responses
-from tiltyard.bank.answer_files import AnswerCollection, collect_answers, read_answer_file, read_prompt_file
+from tiltyard.bank import (
+    AnswerCollection,
+    collect_answers,
+    read_answer_file,
+    read_prompt_file,
+    read_prompts,
+    read_responses,
+)
 from tiltyard.errors import BankError
 
 ASKED = ["What is 2 + 2?", "Who wrote Hamlet?", "Will it rain, or\nwill it snow?"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tiltyard.bank.responses import STYLE, AnswerStyles, measure_style
+from tiltyard.bank import STYLE, AnswerStyles, measure_style
 
 
 @pytest.mark.parametrize(

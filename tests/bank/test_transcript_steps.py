@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.bank.responses import Response, TranscriptMessage, for_people, read_steps, render_transcript
+from tiltyard.bank import Response, for_people, read_steps, render_transcript
+from tiltyard.bank.responses import TranscriptMessage
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="[\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"), min_size=1)
 

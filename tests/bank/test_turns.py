@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.bank.prompts import show_turns
+from tiltyard.bank import show_turns
 
 
 def test_several_turns_are_numbered_and_apart() -> None:

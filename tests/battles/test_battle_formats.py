@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from battle_rows import KINDS, write_raw
 
-from tiltyard.battles import FORMAT_NAMES, Outcome, Source, peek, read_battles
-from tiltyard.battles.formats import FORMATS, LOG_FORMATS, recognise
+from tiltyard.battles import FORMAT_NAMES, FORMATS, LOG_FORMATS, Outcome, Source, peek, read_battles
+from tiltyard.battles.formats import recognise
 from tiltyard.errors import BadRow, BattleError
 
 if TYPE_CHECKING:

@@ -9,8 +9,16 @@ import pytest
 from battle_rows import rows, same
 from tests.records import replace
 
-from tiltyard.battles import BattleTable, Codes, Outcome, battles_to_frame, read_battles, write_battles
-from tiltyard.battles.table import concat, merge_equal
+from tiltyard.battles import (
+    BattleTable,
+    Codes,
+    Outcome,
+    battles_to_frame,
+    concat,
+    merge_equal,
+    read_battles,
+    write_battles,
+)
 from tiltyard.errors import BattleError
 
 

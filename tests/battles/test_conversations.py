@@ -15,8 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.sizes import size
 
-from tiltyard.battles import read_battles
-from tiltyard.battles.conversations import Dialogue, MissingText, read_conversations, read_dialogue
+from tiltyard.battles import Dialogue, MissingText, read_battles, read_conversations, read_dialogue
 from tiltyard.errors import BadRow, BattleError, NoBattles, OptionError
 
 KINDS = ("jsonl", "jsonl.gz", "json", "csv", "csv.gz", "tsv", "parquet")

@@ -12,7 +12,8 @@ from tests.reference.pages import ROOT
 from typer.testing import CliRunner
 
 import tiltyard as ty
-from tiltyard.battles.writing import CARD, DATA_FILE, dataset_card, write_dataset
+from tiltyard.battles import write_dataset
+from tiltyard.battles.writing import CARD, DATA_FILE, dataset_card
 from tiltyard.cli.main import make_app
 from tiltyard.errors import BattleError
 

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tiltyard as ty
-from tiltyard.battles import battle_score, find_problems, peek, read_battles
-from tiltyard.battles.eval_logs import ROUNDING, UNPAIRED, ScoredAnswer, ScoredRun, pair_scores
+from tiltyard.battles import ScoredAnswer, ScoredRun, battle_score, find_problems, pair_scores, peek, read_battles
+from tiltyard.battles.eval_logs import ROUNDING, UNPAIRED
 from tiltyard.battles.frames import frame_columns
-from tiltyard.boards.inputs import InputOptions
-from tiltyard.boards.rating import rate_with
+from tiltyard.boards import rate_with
+from tiltyard.boards.rating import InputOptions
 from tiltyard.errors import BadRow, BattleError, NoBattles, OptionError
 
 LOGS = Path(__file__).parent / "logs"

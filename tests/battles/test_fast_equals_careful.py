@@ -14,10 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.sizes import size
 
-from tiltyard.battles import Codes, read_battles, write_battles
-from tiltyard.battles.careful import BadRows
-from tiltyard.battles.fast import session
-from tiltyard.battles.layout import ReadBattlesOptions
+from tiltyard.battles import BadRows, Codes, ReadBattlesOptions, read_battles, session, write_battles
 from tiltyard.battles.reading import find_sources
 from tiltyard.battles.table import hash_text
 from tiltyard.types import numbered
@@ -72,9 +69,9 @@ def test_both_readers_read_clean_rows_the_same(kind: str, rows: list[dict[str, A
     with tempfile.TemporaryDirectory() as folder:
         path = write_raw(Path(folder) / f"battles.{kind}", rows)
         (source,) = find_sources(path, ReadBattlesOptions())
-        fast = source.fast()
+        fast = source.read_with_duckdb()
         assert fast is not None
-        careful = source.careful(BadRows(stop=True))
+        careful = source.read_by_row(BadRows(stop=True))
         assert same(fast, careful)
         in_memory = read_battles(rows, columns=list(fast.columns), counted=counted)
         assert same(read_battles(path, counted=counted), in_memory)
@@ -87,10 +84,10 @@ def test_both_readers_find_the_same_faults(kind: str, rows: list[dict[str, Any]]
     with tempfile.TemporaryDirectory() as folder:
         path = write_raw(Path(folder) / f"battles.{kind}", rows)
         (source,) = find_sources(path, ReadBattlesOptions(default_source=None, format="tiltyard"))
-        fast = source.fast()
+        fast = source.read_with_duckdb()
         assert fast is not None
         bad_rows = BadRows()
-        careful = source.careful(bad_rows)
+        careful = source.read_by_row(bad_rows)
         assert same(fast, careful)
         assert dict(fast.skipped) == bad_rows.skipped
         assert len(fast) + sum(fast.skipped.values()) == len(rows)
@@ -168,7 +165,7 @@ def test_both_readers_number_clusters_alike(rows: list[dict[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = write_raw(Path(folder) / "battles.jsonl", rows)
         (source,) = find_sources(path, ReadBattlesOptions(columns=(), hashed=frozenset({"question_id"})))
-        fast, careful = source.fast(), source.careful(BadRows(examples_each=0, stop=True))
+        fast, careful = source.read_with_duckdb(), source.read_by_row(BadRows(examples_each=0, stop=True))
     assert fast is not None
     one, other = fast.columns.get("question_id"), careful.columns.get("question_id")
     assert (one is None) == (other is None)

@@ -9,8 +9,8 @@ import duckdb
 import pytest
 from tests.battles.battle_rows import rows, write_raw
 
+from tiltyard.battles import read_battles
 from tiltyard.battles.fast import refusal, spark_refusal
-from tiltyard.battles.reading import read_battles
 from tiltyard.errors import OptionError
 
 FINE = [

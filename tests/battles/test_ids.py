@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from battle_rows import write_raw
 
-from tiltyard.battles import BattleTable, read_battles
-from tiltyard.battles.careful import BadRows
-from tiltyard.battles.layout import BLANKS, ReadBattlesOptions
+from tiltyard.battles import BadRows, BattleTable, ReadBattlesOptions, read_battles
+from tiltyard.battles.layout import BLANKS
 from tiltyard.battles.reading import find_sources
 
 BASE = {"model_a": " otter", "model_b": "heron\u00a0", "winner": " otter ", "source": "human ", "category": "law\t"}
@@ -38,9 +37,9 @@ def test_an_id_is_one_however_it_is_written(tmp_path: Path, kind: str) -> None:
     path = write_raw(tmp_path / f"battles.{kind}", rows(SAME[kind]))
     for options in (ReadBattlesOptions(), ReadBattlesOptions(columns=(), hashed=frozenset(["question_id"]))):
         (source,) = find_sources(path, options)
-        fast = source.fast()
+        fast = source.read_with_duckdb()
         assert fast is not None
-        for table in (fast, source.careful(BadRows(stop=True))):
+        for table in (fast, source.read_by_row(BadRows(stop=True))):
             assert n_ids(table) == 3, options
             assert table.models == ("heron", "otter")
             assert set(table.outcome.tolist()) == {0}

@@ -13,10 +13,8 @@ from hypothesis import strategies as st
 from tests.sizes import size
 
 import tiltyard as ty
-from tiltyard.battles import Outcome, find_problems, peek, read_battles
-from tiltyard.battles.careful import BadRows
+from tiltyard.battles import BadRows, Outcome, ReadBattlesOptions, find_problems, peek, read_battles
 from tiltyard.battles.formats import SPELLINGS, TARGETS, side_of
-from tiltyard.battles.layout import ReadBattlesOptions
 from tiltyard.battles.reading import find_sources
 from tiltyard.errors import BadRow, BattleError, OptionError
 
@@ -73,10 +71,10 @@ def test_a_mapped_file_is_read_as_if_its_columns_were_renamed(kind: str, tmp_pat
     assert set(expected.columns) == {"question_id", "voter", "category", "timestamp", "len_a", "len_b"}
 
     (source,) = find_sources(path, ReadBattlesOptions(map=THEIRS))
-    fast = source.fast()
+    fast = source.read_with_duckdb()
     assert fast is not None
     assert same(fast, expected)
-    assert same(source.careful(BadRows(stop=True)), expected)
+    assert same(source.read_by_row(BadRows(stop=True)), expected)
 
 
 def test_frames_rows_and_globs_are_mapped_too(tmp_path: Path) -> None:
@@ -323,9 +321,9 @@ def test_both_readers_read_any_spelling_by_the_documented_rule(kind: str, rows: 
     with tempfile.TemporaryDirectory() as folder:
         path = write_raw(Path(folder) / f"any.{kind}", rows)
         (source,) = find_sources(path, ReadBattlesOptions(map=mapped))
-        fast, bad_rows = source.fast(), BadRows()
+        fast, bad_rows = source.read_with_duckdb(), BadRows()
         assert fast is not None
-        assert same(fast, source.careful(bad_rows))
+        assert same(fast, source.read_by_row(bad_rows))
         assert dict(fast.skipped) == bad_rows.skipped
     fine = [row for row in rows if row["one"] != row["two"] and row["choice"] is not None]
     expected = [reading for row in fine if (reading := slow_reading(row)) is not None]

@@ -10,8 +10,8 @@ from battle_rows import KINDS, write_raw
 from tests.within import run
 
 import tiltyard as ty
-from tiltyard.battles import read_battles
-from tiltyard.battles.reading import look_alikes, oddities
+from tiltyard.battles import oddities, read_battles
+from tiltyard.battles.reading import look_alikes
 
 
 def battles(n: int = 12, **more: Any) -> list[dict[str, Any]]:

@@ -11,8 +11,17 @@ import numpy as np
 import pytest
 from battle_rows import KINDS, rows, same, write_raw
 
-from tiltyard.battles import Battle, BattleTable, Codes, Outcome, Source, peek, read_battles, reading
-from tiltyard.battles.layout import ReadBattlesOptions
+from tiltyard.battles import (
+    Battle,
+    BattleTable,
+    Codes,
+    Outcome,
+    ReadBattlesOptions,
+    Source,
+    peek,
+    read_battles,
+    reading,
+)
 from tiltyard.battles.reading import find_sources
 from tiltyard.errors import BattleError, NoBattles, OptionError
 
@@ -81,7 +90,7 @@ def test_every_column_of_every_kind_of_file_is_read_without_the_careful_reader(
 
 def test_counting_clean_files_needs_no_careful_reader(some_file: Path) -> None:
     (source,) = find_sources(some_file, ReadBattlesOptions(counted=True))
-    assert source.fast() is not None
+    assert source.read_with_duckdb() is not None
 
 
 def test_a_small_file_is_read_without_duckdb_unless_it_is_zipped(
@@ -94,13 +103,13 @@ def test_a_small_file_is_read_without_duckdb_unless_it_is_zipped(
     monkeypatch.setattr(reading, "SMALL_BYTES", path.stat().st_size)
 
     for options in (ReadBattlesOptions(), ReadBattlesOptions(counted=True), HASHED):
-        assert find_sources(path, options)[0].fast() is None
+        assert find_sources(path, options)[0].read_with_duckdb() is None
     assert zipped.stat().st_size <= path.stat().st_size
-    assert find_sources(zipped, ReadBattlesOptions())[0].fast() is not None
-    assert find_sources(path, ReadBattlesOptions(where="weight = 2"))[0].fast() is not None
+    assert find_sources(zipped, ReadBattlesOptions())[0].read_with_duckdb() is not None
+    assert find_sources(path, ReadBattlesOptions(where="weight = 2"))[0].read_with_duckdb() is not None
     assert all(same(read_battles(path, **way), table) for way, table in zip(ways, by_duckdb, strict=True))
     monkeypatch.setattr(reading, "SMALL_BYTES", path.stat().st_size - 1)
-    assert find_sources(path, ReadBattlesOptions())[0].fast() is not None
+    assert find_sources(path, ReadBattlesOptions())[0].read_with_duckdb() is not None
 
 
 def test_only_the_columns_asked_for_are_kept(some_file: Path) -> None:
@@ -144,7 +153,7 @@ def test_where_keeps_the_rows_that_satisfy_it(some_file: Path) -> None:
 
 def test_where_needs_no_careful_reader(some_file: Path) -> None:
     (source,) = find_sources(some_file, ReadBattlesOptions(where="source = 'human'"))
-    assert source.fast() is not None
+    assert source.read_with_duckdb() is not None
 
 
 def test_where_loses_no_column_that_first_appears_far_into_a_file(tmp_path: Path) -> None:
@@ -324,7 +333,7 @@ def test_timestamps_are_seconds_however_they_are_written(tmp_path: Path) -> None
     for kind in ("jsonl", "csv"):
         path = write_raw(tmp_path / f"battles.{kind}", [rows()[3] | {"timestamp": text} for text in spellings])
         assert read_battles(path).number_column("timestamp").tolist() == [1700000000.0] * 4
-        assert find_sources(path, ReadBattlesOptions())[0].fast() is not None
+        assert find_sources(path, ReadBattlesOptions())[0].read_with_duckdb() is not None
 
 
 def test_ids_that_are_numbers_are_read_as_text(tmp_path: Path) -> None:

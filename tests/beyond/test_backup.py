@@ -15,9 +15,9 @@ import pytest
 from tests.arena.databases import Databases
 from tests.arena.engines import catalog, open_arena, play, sql
 from tests.forked import Forked, command
-from tiltyard.arena.service import Arena
-from tiltyard.arena.store import Store
-from tiltyard.arena.store.verify import Verification, verify
+from tiltyard.arena import Arena
+from tiltyard.arena.store import Store, Verification
+from tiltyard.arena.store.verify import verify
 from tiltyard.errors import OptionError, StoreError
 
 

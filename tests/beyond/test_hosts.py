@@ -23,11 +23,9 @@ from tests.beyond.visitors import Tally, Visitor, large_catalog, vote_together, 
 from tests.forked import PATIENCE_SECONDS
 from tests.sizes import size
 from tests.web.sites import form_in, hidden_fields
+from tiltyard.arena import Arena, DefenceRules, Policy
 from tiltyard.arena import events as e
-from tiltyard.arena.policy import DefenceRules, Policy
-from tiltyard.arena.service import Arena
-from tiltyard.arena.store import Store, site_texts
-from tiltyard.arena.store.reading import events_in_order
+from tiltyard.arena.store import Store, events_in_order, site_texts
 from tiltyard.arena.store.verify import verify
 from tiltyard.web.app import create_app
 from tiltyard.web.settings import SiteSettings

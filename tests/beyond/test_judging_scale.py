@@ -20,29 +20,28 @@ from tests.sizes import size
 from tiltyard.bank import Prompt, Response
 from tiltyard.errors import Refused
 from tiltyard.judging import (
-    AskingParts,
     JudgeSettings,
     JudgingPlan,
     Judgment,
     LanguageModelJudge,
+    Matchup,
     Rubric,
     VerdictCache,
     VerdictLabel,
-    judge,
+    settle,
 )
 from tiltyard.judging import cache as cache_module
+from tiltyard.judging.judge import judge
 from tiltyard.judging.language_model import OpenQuestions, QuestionKeys, Questions
-from tiltyard.judging.records import Matchup, settle
-from tiltyard.llm.asking import AskingSettings
+from tiltyard.llm import Ask, AskingParts, AskingSettings, Reply, Request, ask_all
 from tiltyard.llm.batches import COMFORTABLE_BYTES
-from tiltyard.llm.provider import Ask, BatchLimits, BatchState, Reply, Request
+from tiltyard.llm.provider import BatchLimits, BatchState
 from tiltyard.llm.providers.scripted import ScriptedBatchProvider
-from tiltyard.llm.runner import ask_all
+from tiltyard.tournament import rate_all
 from tiltyard.tournament.artifacts import write_matches, write_verdicts
 from tiltyard.tournament.config import EloSettings
 from tiltyard.tournament.plan import MatchList, build_matches
 from tiltyard.tournament.ratings import rate_dimension, settled_battles
-from tiltyard.tournament.run import rate_all
 
 RUBRIC = Rubric("clarity", "7", "Prefer the clearer answer.")
 ENTRANTS = tuple(f"entrant-{number}" for number in range(5))
@@ -201,7 +200,7 @@ def test_some_thirty_bytes_of_a_judgment_are_kept_for_its_ratings(tmp_path: Path
 
 
 def test_battles_made_when_they_are_looked_at_are_the_battles_of_the_judgments(tmp_path: Path) -> None:
-    from tiltyard.judging.records import to_battle
+    from tiltyard.judging import to_battle
 
     rows = list(ManyJudgments(40))
     standing = rate_dimension("clarity", rows, EloSettings(n_perms=2), "judge-1")

@@ -23,8 +23,8 @@ import pytest
 
 import tiltyard as ty
 from tests.missing import needs
-from tiltyard.boards.inputs import InputOptions
-from tiltyard.boards.rating import rate_by
+from tiltyard.boards import rate_by
+from tiltyard.boards.rating import InputOptions
 from tiltyard.errors import BadRow, BattleError, NoBattles, OptionError
 
 CLOSE = 1e-9

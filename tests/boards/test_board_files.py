@@ -15,7 +15,8 @@ import pytest
 from board_rows import arena, battle
 
 import tiltyard as ty
-from tiltyard.boards.text import as_csv, as_html, as_markdown, as_table
+from tiltyard.boards import as_table
+from tiltyard.boards.text import EXTRA_COLUMNS, as_csv, as_html, as_markdown
 from tiltyard.errors import BattleError
 
 UNBEATEN = arena(1, n=200, prompts=20) + battle("z>a", 3, question_id="q1") + battle("z>c", 3, question_id="q2")
@@ -134,9 +135,9 @@ def test_a_board_says_what_it_is(board):
 
 
 def test_a_ratings_file_comes_back_as_it_was(board, tmp_path):
-    report = ty.EloReport.of(board, arena="birds", model="z", judge_model="judge-1")
+    report = ty.RatingsFile.of(board, arena="birds", model="z", judge_model="judge-1")
     report.write(tmp_path / "elo_ratings.json")
-    again = ty.EloReport.read(tmp_path / "elo_ratings.json")
+    again = ty.RatingsFile.read(tmp_path / "elo_ratings.json")
     assert again == report
     assert again.to_json() == report.to_json()
     assert (again.arena, again.model, again.judge_model) == ("birds", "z", "judge-1")
@@ -164,7 +165,7 @@ def test_unknown_fields_of_a_later_version_are_kept():
             {"model": "a", "rating": 990.0, "ci_low": 980.0, "ci_high": 1000.0, "n_battles": 4, "source": "human"},
         ],
     }
-    report = ty.EloReport.from_dict(contents)
+    report = ty.RatingsFile.from_dict(contents)
     assert report.details == {"temperature": 0.7}
     assert report.ratings[0].extra == {"glow": 2}
     assert [entry.rank for entry in report.ratings] == [1, 2]
@@ -181,16 +182,16 @@ def test_what_is_no_ratings_file_is_an_error_that_says_so(text, tmp_path):
     path = tmp_path / "x.json"
     path.write_text(text)
     with pytest.raises(BattleError, match="ratings file"):
-        ty.EloReport.read(path)
+        ty.RatingsFile.read(path)
 
 
 def test_an_absent_ratings_file_is_an_error(tmp_path):
     with pytest.raises(BattleError, match=r"nothing\.json"):
-        ty.EloReport.read(tmp_path / "nothing.json")
+        ty.RatingsFile.read(tmp_path / "nothing.json")
 
 
 def test_the_report_names_the_evaluated_model():
-    report = ty.EloReport.of(ty.rate(UNBEATEN, evaluated="z", ci="bootstrap", rounds=20, seed=5))
+    report = ty.RatingsFile.of(ty.rate(UNBEATEN, evaluated="z", ci="bootstrap", rounds=20, seed=5))
     assert (report.model, report.n_bootstraps, report.seed) == ("z", 20, 5)
 
 
@@ -221,8 +222,8 @@ def test_the_ratings_file_names_the_judge_that_its_battles_name(method, tmp_path
     board = ty.rate(tmp_path / "battles.jsonl", method=method)
     board.to_json(tmp_path / "elo_ratings.json")
     assert json.loads((tmp_path / "elo_ratings.json").read_text())["judge_model"] == "umpire"
-    assert ty.EloReport.read(tmp_path / "elo_ratings.json").judge_model == "umpire"
-    assert ty.EloReport.of(board, judge_model="another").judge_model == "another"
+    assert ty.RatingsFile.read(tmp_path / "elo_ratings.json").judge_model == "umpire"
+    assert ty.RatingsFile.of(board, judge_model="another").judge_model == "another"
 
 
 @pytest.mark.parametrize("prompts", [{}, {"question_id": "q1"}])
@@ -230,11 +231,11 @@ def test_several_judges_are_named_in_the_order_of_the_alphabet_and_only_those_th
     rows = [{**row, **prompts} for row in judged("zoe", 9) + judged("adam", 9) + arena(1, n=400, models="abc")]
     table = ty.read_battles(rows)
     for data in (rows, table):
-        assert ty.EloReport.of(ty.rate(data)).judge_model == "adam + zoe"
-        assert ty.EloReport.of(ty.rate(data, source="human")).judge_model is None
+        assert ty.RatingsFile.of(ty.rate(data)).judge_model == "adam + zoe"
+        assert ty.RatingsFile.of(ty.rate(data, source="human")).judge_model is None
     plain = ty.read_battles([{name: value for name, value in row.items() if name != "judge_model"} for row in rows])
     assert ty.rate(table).ratings == ty.rate(plain).ratings
-    assert ty.EloReport.of(ty.rate(plain)).judge_model is None
+    assert ty.RatingsFile.of(ty.rate(plain)).judge_model is None
 
 
 def test_battles_from_a_slow_pipe_are_those_of_the_file(tmp_path):
@@ -253,3 +254,16 @@ def test_battles_from_a_slow_pipe_are_those_of_the_file(tmp_path):
     board = ty.rate(pipe)
     assert as_csv(board) == as_csv(ty.rate(file))
     assert board.settings["battles_sha256"] == sha256(file.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("method", ["bt", "elo", "elo-perm", "glicko2", "winrate"])
+def test_every_column_that_only_some_boards_have_is_explained(method: str) -> None:
+    known = {column.name for column in EXTRA_COLUMNS}
+    more = {"bt": {"ci": "bootstrap", "rounds": 5, "robustness": True}, "elo-perm": {"n_perms": 5}}
+    rows = arena(1, n=200, prompts=20)
+    boards = [ty.rate(rows, method=method, **more.get(method, {}))]
+    if method == "bt":
+        boards += ty.rate(
+            [{**row, "half": at % 2} for at, row in enumerate(rows)], by="half", pool=True
+        ).boards.values()
+    assert {name for board in boards for entry in board for name in entry.extra} <= known

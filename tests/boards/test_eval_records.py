@@ -13,7 +13,8 @@ from tests.reference.pages import ROOT
 from typer.testing import CliRunner
 
 import tiltyard as ty
-from tiltyard.boards.eval_records import Evaluator, eval_record, write_eval_records
+from tiltyard.boards import Evaluator, write_eval_records
+from tiltyard.boards.eval_records import eval_record
 from tiltyard.cli.main import make_app
 from tiltyard.errors import OptionError
 
@@ -106,7 +107,7 @@ def records(folder: Path) -> dict[str, Any]:
 def test_every_method_makes_valid_records(method: str, tmp_path: Path) -> None:
     more = {"n_perms": 5} if method == "elo-perm" else {}
     board = ty.rate(BIRDS, method=method, **more)
-    written = write_eval_records(tmp_path, {"": ty.EloReport.of(board)}, US, retrieved_at=1_790_000_000.5)
+    written = write_eval_records(tmp_path, {"": ty.RatingsFile.of(board)}, US, retrieved_at=1_790_000_000.5)
     assert len(written) == len(board)
     for record in records(tmp_path).values():
         assert [error.message for error in Draft7Validator(FORMAT).iter_errors(record)] == []
@@ -115,7 +116,7 @@ def test_every_method_makes_valid_records(method: str, tmp_path: Path) -> None:
 def test_a_record_holds_the_rating_its_interval_and_the_places() -> None:
     board = ty.rate(BIRDS)
     best = board.entries[0]
-    record = eval_record(best.model, {"": ty.EloReport.of(board)}, US, retrieved_at=1.0)
+    record = eval_record(best.model, {"": ty.RatingsFile.of(board)}, US, retrieved_at=1.0)
     rating, score = record["evaluation_results"]
     assert rating["score_details"]["score"] == best.rating
     interval = rating["score_details"]["uncertainty"]["confidence_interval"]
@@ -130,7 +131,7 @@ def test_a_record_holds_the_rating_its_interval_and_the_places() -> None:
 
 def test_an_open_interval_is_left_out_and_a_name_says_its_developer(tmp_path: Path) -> None:
     row = {"model_a": "acme/a 1", "model_b": "../b", "winner": "model_a", "source": "human"}
-    report = ty.EloReport.of(ty.rate([row, row]))
+    report = ty.RatingsFile.of(ty.rate([row, row]))
     write_eval_records(tmp_path, {"": report}, US, retrieved_at=1.0)
     found = records(tmp_path)
     assert set(found) == {"data/birds/acme/a_1", "data/birds/unnamed/b"}
@@ -140,7 +141,7 @@ def test_an_open_interval_is_left_out_and_a_name_says_its_developer(tmp_path: Pa
 
 
 def test_the_same_ratings_at_the_same_time_are_the_same_files(tmp_path: Path) -> None:
-    report = {"": ty.EloReport.of(ty.rate(BIRDS))}
+    report = {"": ty.RatingsFile.of(ty.rate(BIRDS))}
     first, second = (write_eval_records(tmp_path, report, US, retrieved_at=7.0) for _ in range(2))
     assert first == second
     assert len(list(tmp_path.rglob("*.json"))) == len(first)

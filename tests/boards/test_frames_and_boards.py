@@ -14,7 +14,7 @@ import pytest
 from board_rows import arena, assert_same_board
 
 import tiltyard as ty
-from tiltyard.battles.opened import Opened
+from tiltyard.battles import Opened
 from tiltyard.boards import rate_by
 from tiltyard.errors import BattleError
 

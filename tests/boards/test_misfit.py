@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -14,19 +15,13 @@ from tests.records import replace
 
 from oracles.misfits import MisfitWorld, notes
 from oracles.simulation import arena_battles, results, table_of
-from tiltyard.battles.fast import about_rows
-from tiltyard.battles.inputs import find_parts
-from tiltyard.battles.reading import read_battles
-from tiltyard.battles.table import BattleTable
-from tiltyard.battles.writing import write_battles
-from tiltyard.boards import BradleyTerry, inputs, misfit, rate
+from tiltyard.battles import BattleTable, about_rows, find_parts, read_battles, write_battles
+from tiltyard.boards import BradleyTerry, misfit, rate, rating
 from tiltyard.boards.misfit import FALSE_ALARMS, SHARES, fit_lines, holm
+from tiltyard.ratings import TIE_MODELS, Comparisons, Misfit, check_fit, count_pairs, fit_bounded
 from tiltyard.ratings import misfit as fit_checks
-from tiltyard.ratings.bradley_terry import fit_bounded
-from tiltyard.ratings.comparisons import Comparisons, count_pairs
-from tiltyard.ratings.misfit import Drift, Misfit, PairResiduals, ScheduleMoves, TieLaw, check_fit, p_value, smallest_p
-from tiltyard.ratings.tie_models import TIE_MODELS
-from tiltyard.validity.misfit import fit_sentences, fit_verdict
+from tiltyard.ratings.misfit import Drift, PairResiduals, ScheduleMoves, TieLaw, p_value, smallest_p
+from tiltyard.validity import fit_sentences, fit_verdict
 
 FITTING = {
     "independent": MisfitWorld(battles=2000),
@@ -134,7 +129,8 @@ def reported(pairs: float, ties: float, drift: float, size: float) -> tuple[list
         ties=TieLaw(ties, 1.0, 0.1, 0.1, 0.05, 0.05),
         drift=Drift(drift, 0.01 * np.ones(2), 0.01 * np.ones(2), np.ones(2), 3.0),
     )
-    return fit_lines(found, ["otter", "heron"], "davidson", {"slot": "the fit includes it"})
+    lines, facts = fit_lines(found, ["otter", "heron"], "davidson", {"slot": "the fit includes it"})
+    return lines, msgspec.to_builtins(facts)
 
 
 P_VALUES = st.sampled_from([0.001, 0.005, 0.009, 0.012, 0.03, 0.049, 0.05, 0.2, 0.9])
@@ -345,9 +341,9 @@ def test_very_many_battles_without_clusters_are_counted_and_their_times_not_held
     assert about_rows(asked) == pytest.approx(2000, rel=0.0 if name.endswith("parquet") else 0.6)
     held = rate(path, cluster="none")
     assert held.details["misfit"]["drift"]["p"] > 0
-    monkeypatch.setattr(inputs, "LARGE_BYTES", 0)
+    monkeypatch.setattr(rating, "LARGE_BYTES", 0)
     assert rate(path, cluster="none").to_dict() == held.to_dict(), "few battles are held, however large their file is"
-    monkeypatch.setattr(inputs, "MOST_TIMES", 500)
+    monkeypatch.setattr(rating, "MOST_TIMES", 500)
     monkeypatch.setattr(misfit, "MOST_TIMES", 500)
     counted = rate(path, cluster="none")
     assert counted.ratings == held.ratings

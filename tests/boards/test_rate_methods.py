@@ -7,21 +7,19 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from board_rows import arena, assert_same_board, battle, swapped
 
 import tiltyard as ty
-from tiltyard.battles import opened
-from tiltyard.boards import METHODS, InputOptions, rate_by, sequential
-from tiltyard.boards.certainty import apart_at_any_time
-from tiltyard.errors import NoBattles, OptionError, RatingError
-from tiltyard.ratings import POINTS_PER_LOGIT
+from tiltyard.battles import reading
+from tiltyard.boards import METHODS, apart_at_any_time, rate_by, sequential
+from tiltyard.errors import NoBattles, OptionError, OptionValue, RatingError
+from tiltyard.options import InputOptions
+from tiltyard.ratings import POINTS_PER_LOGIT, Covariance, normal_quantile, rate_battles, t_quantile
 from tiltyard.ratings.elo import permutation_elo, sequential_elo
-from tiltyard.ratings.glicko2 import rate_battles
-from tiltyard.ratings.intervals import Covariance
-from tiltyard.ratings.quantiles import normal_quantile, t_quantile
 
 ROWS = arena(1, n=250, prompts=25)
 
@@ -454,8 +452,22 @@ def test_a_file_is_expanded_sampled_and_recognised_once(
         return called
 
     for name in ("find_parts", "tool_of", "_file_header", "recognise"):
-        monkeypatch.setattr(opened, name, counted(name, getattr(opened, name)))
+        monkeypatch.setattr(reading, name, counted(name, getattr(reading, name)))
     path = tmp_path / "battles.csv"
     path.write_text("model_a,model_b,winner,source,language\n" + "a,b,model_a,human,x\nb,a,model_a,human,x\n" * 4)
     ty.rate(path, **options)
     assert calls == ["find_parts", "tool_of", "_file_header", "recognise"]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        *({"method": method} for method in ("elo", "elo-perm", "glicko2")),
+        *({"control": ["length"]}, {"shrink": True}, {"by": "language", "pool": True}),
+        *({"people": ROWS}, {"tie_band": 0.1}, {"format": "inspect"}),
+    ],
+)
+def test_what_looks_at_every_battle_is_refused_by_an_engine_that_counts_them(options: dict[str, Any]) -> None:
+    with pytest.raises(OptionError) as refused:
+        ty.rate("nowhere.jsonl", engine="spark", **options)
+    assert OptionValue("engine", "duckdb") in refused.value.args

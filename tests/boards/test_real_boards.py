@@ -11,8 +11,7 @@ from board_rows import assert_same_board
 from tests.records import replace
 
 import tiltyard as ty
-from tiltyard.battles import read_battles
-from tiltyard.battles.table import concat
+from tiltyard.battles import concat, read_battles
 from tiltyard.errors import BadRow
 
 

@@ -224,12 +224,12 @@ def test_a_ledger_written_twice_has_the_same_ratings_and_by_prompt_the_same_inte
 @given(seeds, option_set)
 @settings(max_examples=size(2, soak=200), deadline=None)
 def test_a_ratings_file_reads_back_as_it_was_written(seed, options):
-    from tiltyard.boards import EloReport
+    from tiltyard.boards import RatingsFile
 
     board = rate(battles(seed), **options)
     with TemporaryDirectory() as folder:
         board.to_json(Path(folder) / "board.json")
-        again = EloReport.read(Path(folder) / "board.json")
+        again = RatingsFile.read(Path(folder) / "board.json")
         assert again.to_json() == (Path(folder) / "board.json").read_text(encoding="utf-8")
     assert [entry.to_dict() for entry in again.ratings] == [entry.to_dict() for entry in board]
     frame = board.to_pandas()

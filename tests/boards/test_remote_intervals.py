@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from tests.records import replace
 
-from tiltyard.battles.reading import read_battles
-from tiltyard.battles.spark import GROUP, ClusterSums, GroupScores
-from tiltyard.battles.table import BattleTable
+from tiltyard.battles import BattleTable, GroupScores, read_battles
+from tiltyard.battles.spark import GROUP, ClusterSums
 from tiltyard.boards import BradleyTerry
 
 
@@ -69,9 +68,10 @@ def test_the_sandwich_is_that_of_battles_that_are_here(prompts, battles):
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
     weight = np.bincount(group).astype(float)
     rows = table.take(first)
-    counted = replace(rows, columns={**rows.columns, GROUP: np.arange(len(first), dtype=float)}, weight=weight)
+    columns = {**rows.columns, GROUP: np.arange(len(first), dtype=float)}
+    counted = replace(rows, columns=columns, weight=weight, clusters=Engine(table, group))
     here = BradleyTerry(misfit=False).fit(table)
-    remote = BradleyTerry(misfit=False).fit(counted, clusters=Engine(table, group))
+    remote = BradleyTerry(misfit=False).fit(counted)
     (way,), (expected,) = (board.settings["interval"]["clusters"] for board in (remote, here))
     assert way == pytest.approx(expected)
     for entry in here:

@@ -11,12 +11,17 @@ import tiltyard as ty
 from oracles.simulation import arena_battles, results, table_of
 from tiltyard.boards import BradleyTerry
 from tiltyard.errors import OptionError
-from tiltyard.ratings import POINTS_PER_LOGIT, shrinkage
+from tiltyard.ratings import (
+    POINTS_PER_LOGIT,
+    TIE_MODELS,
+    Comparisons,
+    count_pairs,
+    drawn_sandwich,
+    fit_shrunk,
+    sandwich,
+    shrinkage,
+)
 from tiltyard.ratings.bradley_terry import StrengthPrior, fit
-from tiltyard.ratings.comparisons import Comparisons, count_pairs
-from tiltyard.ratings.intervals import drawn_sandwich, sandwich
-from tiltyard.ratings.shrinkage import fit_shrunk
-from tiltyard.ratings.tie_models import TIE_MODELS
 
 
 def one_mean(precision: float, spread: float, models: int) -> StrengthPrior:

@@ -147,5 +147,5 @@ def test_the_boards_of_a_run_are_told_apart_by_dimension() -> None:
 
     row = {"model_a": "a", "model_b": "b", "source": "llm-judge"}
     board = ty.rate([{**row, "winner": winner} for winner in ("model_a", "model_b")])
-    report = ty.EloReport.of(board)
+    report = ty.RatingsFile.of(board)
     assert figures_of_boards({"facts": report}).numbers["facts/a/rating"] == pytest.approx(board["a"].rating)

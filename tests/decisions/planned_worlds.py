@@ -14,11 +14,12 @@ import numpy as np
 from tests.records import replace
 
 from oracles.simulation import LOG_NU, outcome_chances, population_strengths, results, table_of
-from tiltyard.battles.table import BattleTable
+from tiltyard.battles import BattleTable
 from tiltyard.boards import BradleyTerry
 from tiltyard.decisions import Goal
 from tiltyard.decisions.contrast import contrast
 from tiltyard.decisions.gate import decide
+from tiltyard.decisions.missing import Cases
 from tiltyard.errors import TiltyardError
 from tiltyard.ratings import POINTS_PER_LOGIT
 
@@ -84,5 +85,5 @@ def measured_power(world: PlannedWorld, goal: Goal, prompts: int, runs: int, see
             low, _ = found.ends(goal.level, anytime=goal.anytime)
             met += low is not None and low > 0.0
         else:
-            met += decide(found, goal.margin, goal.alpha, anytime=goal.anytime)[0] in ("better", "not_worse")
+            met += decide(Cases.of(found, anytime=goal.anytime), goal.margin, goal.alpha)[0] in ("better", "not_worse")
     return met / runs

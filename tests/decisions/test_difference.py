@@ -14,7 +14,6 @@ from tests.sizes import size
 
 import tiltyard as ty
 from tiltyard.decisions.contrast import Contrast
-from tiltyard.decisions.words import as_markdown
 from tiltyard.errors import OptionError, RatingError
 from tiltyard.ratings import POINTS_PER_LOGIT
 
@@ -204,7 +203,7 @@ def test_a_name_is_never_markup():
     found = ty.compare(
         name, "v1", battles=[battle(name, "v1", "model_a" if i % 3 else "model_b", f"q{i}") for i in range(30)]
     )
-    text = as_markdown(found)
+    text = found.render("md")
     assert "<b>" not in text
     assert all(line.count("|") - line.count("\\|") in (7, 8) for line in text.splitlines() if line.startswith("|"))
     assert "<b>" not in found._repr_html_()

@@ -14,7 +14,6 @@ from lost_verdicts import run_folder
 import tiltyard as ty
 from tiltyard.decisions import plan_from_battles
 from tiltyard.decisions.gate import all_together
-from tiltyard.decisions.gate_words import as_junit, as_markdown, as_table
 from tiltyard.errors import OptionError
 
 
@@ -56,7 +55,7 @@ def test_each_dimension_is_judged_at_its_share_of_the_error_rate() -> None:
     rows = [{**row, "category": "ab"[i % 3 == 0]} for i, row in enumerate([*STYLE, *SAFETY])]
     by = ty.compare("v2", "v1", battles=rows).gate(by="category")
     assert by.level == pytest.approx(1 - 0.05 / 4)  # two dimensions and two categories, and no whole
-    assert "because α is shared among 4 verdicts" in as_table(by)
+    assert "because α is shared among 4 verdicts" in by.render()
 
 
 @pytest.mark.parametrize(
@@ -236,10 +235,10 @@ def test_metrics_of_scores_are_judged_one_by_one_and_never_pooled() -> None:
     assert result.sentence.startswith("fail: v2 is worse than v1: safety 50.0 % against 70.0 %, −20.0 percentage")
     assert result.metrics["safety"].level == pytest.approx(0.975)
     assert json.loads(result.to_json())["metrics"]["safety"]["verdict"] == "worse"
-    suite = ElementTree.fromstring(as_junit(result))
+    suite = ElementTree.fromstring(result.render("junit"))
     assert [case.get("name") for case in suite] == ["gate", "metric style", "metric safety"]
     assert suite.get("failures") == "2"
-    for text in (as_table(result), as_markdown(result)):
+    for text in (result.render(), result.render("md")):
         assert "pass: v2 is better than v1" in text
         assert "fail: v2 is worse than v1" in text
     with pytest.raises(OptionError, match="never pooled"):

@@ -15,8 +15,7 @@ import tiltyard as ty
 from oracles.gates import ESTIMATOR, GateWorld, asked_after_every_prompt, shares
 from tiltyard.decisions.contrast import Contrast, contrast
 from tiltyard.decisions.gate import decide, times_needed
-from tiltyard.decisions.gate_words import as_junit, as_markdown, as_table
-from tiltyard.decisions.missing import WorstCase
+from tiltyard.decisions.missing import Cases
 from tiltyard.errors import OptionError
 from tiltyard.ratings import POINTS_PER_LOGIT
 
@@ -41,20 +40,20 @@ def known(points: float, error: float, *, degrees: float = 1e6) -> Contrast:
     ],
 )
 def test_verdicts(points, error, margin, verdict):
-    assert decide(known(points, error), margin, 0.05, anytime=False)[0] == verdict
+    assert decide(Cases.of(known(points, error)), margin, 0.05)[0] == verdict
 
 
 def test_the_ends_are_where_the_quantiles_say():
     """Better from 1.960 standard errors on, not worse from 1.645 above minus the margin."""
-    assert decide(known(19.7, 10), 30, 0.05, anytime=False)[0] == "better"
-    assert decide(known(19.5, 10), 30, 0.05, anytime=False)[0] == "not_worse"
-    assert decide(known(-13.4, 10), 30, 0.05, anytime=False)[0] == "not_worse"
-    assert decide(known(-13.6, 10), 30, 0.05, anytime=False)[0] == "unknown"
-    assert decide(known(-19.7, 10), 0, 0.05, anytime=False)[0] == "worse"
+    assert decide(Cases.of(known(19.7, 10)), 30, 0.05)[0] == "better"
+    assert decide(Cases.of(known(19.5, 10)), 30, 0.05)[0] == "not_worse"
+    assert decide(Cases.of(known(-13.4, 10)), 30, 0.05)[0] == "not_worse"
+    assert decide(Cases.of(known(-13.6, 10)), 30, 0.05)[0] == "unknown"
+    assert decide(Cases.of(known(-19.7, 10)), 0, 0.05)[0] == "worse"
 
 
 def test_without_enough_prompts_it_cannot_tell():
-    assert decide(known(500, 10, degrees=0.0), 30, 0.05, anytime=False) == ("unknown", None)
+    assert decide(Cases.of(known(500, 10, degrees=0.0)), 30, 0.05) == ("unknown", None)
 
 
 def test_how_sure_one_is_in_the_worst_case_is_its_own_mirror():
@@ -62,7 +61,7 @@ def test_how_sure_one_is_in_the_worst_case_is_its_own_mirror():
 
     def sure(*points: float) -> float | None:
         against, one, in_favour = sorted(points)
-        return WorstCase(known(against, 10), known(in_favour, 10)).probability_above(known(one, 10), anytime=False)
+        return Cases(*(known(points, 10) for points in (one, against, in_favour))).probability_better
 
     assert (sure(0, 4, 8), sure(-8, -4, 0)) == (0.5, 0.5)
     assert sure(-2, 1, 2) is None
@@ -161,8 +160,8 @@ def test_with_categories_the_error_rate_is_shared():
     assert shared.level == pytest.approx(1 - 0.05 / 3)
     assert shared.difference.level == 0.95  # what is shown beside it keeps its own level, and says so
     assert (shared.low, shared.high) != (shared.difference.low, shared.difference.high)
-    assert "the gate looks at the 98.3 % interval" in as_table(shared)
-    assert "α is shared among 3 verdicts" in as_markdown(shared)
+    assert "the gate looks at the 98.3 % interval" in shared.render()
+    assert "α is shared among 3 verdicts" in shared.render("md")
     with pytest.raises(OptionError, match="no column 'topic'"):
         ty.compare("v2", "v1", battles=rows).gate(by="topic")
 
@@ -175,8 +174,8 @@ def test_it_writes_what_a_pull_request_needs():
     assert contents["verdict"] == "better"
     assert contents["comparison"]["new"] == "v2"
     assert contents["margin_win_rate"] == pytest.approx(0.457, abs=0.001)
-    assert contents["sentence"] in as_table(result)
-    text = as_markdown(result)
+    assert contents["sentence"] in result.render()
+    text = result.render("md")
     assert text.startswith("## ✅ v2 against v1\n\n**pass: v2 is better than v1")
     assert "| pipe" not in text.replace("\\|", "")
 
@@ -186,7 +185,7 @@ def test_junit_is_well_formed_whatever_the_names(names):
     rows = [battle(names[0], names[1], "model_b", f"q{i}") for i in range(40)]
     rows += [battle(names[0], names[1], "model_a", f"p{i}") for i in range(4)]
     result = ty.compare(*names, battles=rows).gate()
-    suite = ElementTree.fromstring(as_junit(result))
+    suite = ElementTree.fromstring(result.render("junit"))
     assert (suite.get("tests"), suite.get("failures")) == ("1", "1")
     failure = suite.find("testcase/failure")
     assert failure is not None

@@ -121,12 +121,12 @@ def test_missing_matchups_against_others_count_too(tmp_path: Path) -> None:
     found = ty.compare("v2", "v1", battles=run_folder(tmp_path / "run", rows))
     assert found.missing is not None
     assert found.missing.by_name == {"v2": 30, "v1": 0}
-    worst = found.missing.worst()
-    assert worst.against.points < found.difference < worst.in_favour.points
+    against, in_favour = found.missing.worst()
+    assert against.points < found.difference < in_favour.points
     decided = [(p, a, b, winner or "base") for p, a, b, winner in rows]
     by_hand = ty.compare("v2", "v1", battles=run_folder(tmp_path / "lost", decided))
-    assert worst.against.points == pytest.approx(by_hand.difference)
-    assert worst.against.variance == pytest.approx(by_hand.contrast.variance)  # on their own prompts
+    assert against.points == pytest.approx(by_hand.difference)
+    assert against.variance == pytest.approx(by_hand.contrast.variance)  # on their own prompts
 
 
 def test_only_chosen_dimensions_count_and_each_part_obeys_the_rule(tmp_path: Path) -> None:

@@ -14,11 +14,9 @@ import tiltyard as ty
 import within
 from decisions.decision_rows import battle
 from sizes import size
-from tiltyard.battles.table import BattleTable, Codes
-from tiltyard.battles.writing import write_battles
+from tiltyard.battles import BattleTable, Codes, write_battles
 from tiltyard.boards import BradleyTerry, rate
-from tiltyard.decisions import plan_from_battles
-from tiltyard.decisions.two_models import compare_in
+from tiltyard.decisions import compare_in, plan_from_battles
 
 ESTIMATOR = BradleyTerry(misfit=False)
 

@@ -8,7 +8,7 @@ from decision_rows import battle
 from tests.sizes import size
 
 import tiltyard as ty
-from tiltyard.decisions.picked import candidates
+from tiltyard.decisions.answer import candidates
 from tiltyard.errors import OptionError
 
 

@@ -164,8 +164,8 @@ def test_the_top_of_a_board_separates_as_often_as_promised(power):
     world = World("field", models=5, battles=120_000, prompts=6000, interaction=0.8, strength_range=1.2)
     truth = [f"m{code:02d}" for code in np.argsort(-world.truth())]
     plan = plan_top(world.draw(np.random.default_rng(1)), 2, goal=Goal(power=power))
-    assert plan.times is not None
-    later = replace(world, battles=round(120_000 * plan.times), prompts=round(6000 * plan.times))
+    assert plan.need.times is not None
+    later = replace(world, battles=round(120_000 * plan.need.times), prompts=round(6000 * plan.need.times))
     held = []
     for child in np.random.SeedSequence(2).spawn(800):
         board = BradleyTerry(misfit=False).fit(later.draw(np.random.default_rng(child)))
@@ -319,10 +319,10 @@ def field(seed: int, strengths: dict[str, float], prompts: int = 120) -> list[di
 
 def test_a_board_whose_top_is_apart_says_so_and_asks_for_nothing():
     plan = plan_top(field(1, {"a": 2.5, "b": 1.2, "c": 0.0, "d": -1.0}), 2)
-    assert plan.times is not None
-    assert plan.times <= 1.0
-    assert plan.more is not None
-    assert plan.more.votes == 0
+    assert plan.need.times is not None
+    assert plan.need.times <= 1.0
+    assert plan.need.more is not None
+    assert plan.need.more.votes == 0
     assert all(pair.apart_now for pair in plan.pairs)
     assert "are apart from the others already" in plan.sentence
 
@@ -333,8 +333,8 @@ def test_equals_at_the_top_are_said_to_be_too_close():
     swap = {"a": "b", "b": "a", "c": "c"}
     rows += [{**row, "model_a": swap[row["model_a"]], "model_b": swap[row["model_b"]]} for row in rows]
     plan = plan_top(rows, 1)
-    assert plan.times is None
-    assert plan.pairs[0].hopeless
+    assert plan.need.times is None
+    assert plan.pairs[0].too_close
     assert "no sensible number of battles tells them apart" in plan.sentence
     assert "too close" in str(plan)
     assert json.loads(plan.to_json())["pairs"][0]["too_close"] is True
@@ -342,13 +342,13 @@ def test_equals_at_the_top_are_said_to_be_too_close():
 
 def test_all_pairs_at_once_take_at_least_as_much_as_the_closest():
     plan = plan_top(field(3, {"a": 0.6, "b": 0.4, "c": 0.2, "d": 0.0}), 3)
-    assert plan.times is not None
-    assert plan.times >= max(pair.times or 0.0 for pair in plan.pairs) * 0.97
+    assert plan.need.times is not None
+    assert plan.need.times >= max(pair.times or 0.0 for pair in plan.pairs) * 0.97
     assert [pair.first for pair in plan.pairs] == ["a", "b", "c"]
     assert plan.pairs[-1].second == "d"
     later = plan_top(field(3, {"a": 0.6, "b": 0.4, "c": 0.2, "d": 0.0}), 3, goal=Goal(anytime=True))
-    assert later.times is not None
-    assert later.times > plan.times
+    assert later.need.times is not None
+    assert later.need.times > plan.need.times
 
 
 def test_a_board_plan_is_the_same_every_time():

@@ -15,7 +15,7 @@ from tiltyard.boards import rate
 from tiltyard.cli.mcp import TOOLS, FileRoot
 from tiltyard.decisions import plan_from_battles
 from tiltyard.decisions.contrast import Contrast
-from tiltyard.decisions.missing import WorstCase
+from tiltyard.decisions.missing import Cases
 from tiltyard.errors import OptionError, TiltyardError
 
 Row = dict[str, Any]
@@ -193,10 +193,10 @@ def test_how_sure_one_is_in_the_worst_case_is_complementary() -> None:
 
     for against, in_favour in ((0.0, 1.0), (0.0, 0.0), (-1.0, 0.0), (0.5, 2.0), (-1.0, 1.0)):
         between = (against + in_favour) / 2
-        here = WorstCase(one(against), one(in_favour)).probability_above(one(between), anytime=False)
-        mirror = WorstCase(one(-in_favour), one(-against)).probability_above(one(-between), anytime=False)
+        here = Cases(one(between), one(against), one(in_favour)).probability_better
+        mirror = Cases(one(-between), one(-in_favour), one(-against)).probability_better
         assert (here is None) == (mirror is None)
         assert here is None or here + mirror == pytest.approx(1.0, abs=1e-12)
-    assert WorstCase(one(-1.0), one(1.0)).probability_above(one(0.0), anytime=False) is None
-    assert WorstCase(one(0.0), one(1.0)).probability_above(one(0.5), anytime=False) == 0.5
-    assert WorstCase(one(0.0), one(0.0)).probability_above(one(0.0), anytime=False) == 0.5
+    assert Cases(one(0.0), one(-1.0), one(1.0)).probability_better is None
+    assert Cases(one(0.5), one(0.0), one(1.0)).probability_better == 0.5
+    assert Cases(one(0.0), one(0.0), one(0.0)).probability_better == 0.5

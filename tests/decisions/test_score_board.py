@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tiltyard.battles.table import Codes
-from tiltyard.decisions.score_board import ScoreBoard, score_board, score_boards
+from tiltyard.battles import Codes
+from tiltyard.decisions import ScoreBoard, score_boards
+from tiltyard.decisions.score_board import score_board
 from tiltyard.errors import OptionError
-from tiltyard.ratings.score_effects import ScoreEffects
+from tiltyard.ratings import ScoreEffects
 from tiltyard.scores import ScoreTable, read_scores
 from tiltyard.scores.table import ModelScores
 from tiltyard.types import Floats, Ints

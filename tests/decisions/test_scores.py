@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import tiltyard as ty
-from tiltyard.decisions.gate_words import as_junit
+from tiltyard.decisions import POINTS
 from tiltyard.decisions.score_board import score_board
-from tiltyard.decisions.units import POINTS, SHARES, Unit
+from tiltyard.decisions.units import SHARES, Unit
 from tiltyard.errors import OptionError, ScoreError
 from tiltyard.scores import read_scores
 
@@ -60,7 +60,7 @@ def test_a_gate_takes_percentage_points(margin: Any, verdict: str) -> None:
 def test_a_gate_of_the_other_way_fails_and_junit_says_so() -> None:
     result = ty.compare("v1", "v2", battles=rows(v2=V2, v1=V1)).gate(margin="2pp")
     assert (result.verdict, result.passed, result.margin) == ("worse", False, 0.02)
-    suite = ElementTree.fromstring(as_junit(result))
+    suite = ElementTree.fromstring(result.render("junit"))
     assert suite.get("failures") == "1"
     assert "−9.0 percentage points" in str(suite.find("testcase/failure").get("message"))  # type: ignore[union-attr]
     close = ty.compare("v1", "v2", battles=rows(v2=V2, v1=V1)).gate(margin="20pp")
@@ -429,6 +429,13 @@ def test_the_board_orders_by_mean_and_tells_apart_what_it_can() -> None:
     assert {(one.rank_low, one.rank_high) for one in score_board(close).entries} == {(1, 2)}
 
 
+def test_a_plan_of_scores_without_prompts_says_which_column_it_lacks() -> None:
+    rows = [{"model": model, "score": i % 3} for i in range(40) for model in ("v2", "v1")]
+    with pytest.raises(ScoreError) as refused:
+        ty.plan("v2", "v1", battles=rows)
+    assert "map" in str(refused.value)
+
+
 def test_a_plan_from_scores_counts_prompts() -> None:
     (table,) = read_scores(rows(v2=V2, v1=V1))
     plan = ty.plan("v2", "v1", battles=table, differences=["9pp", "2pp"])
@@ -459,13 +466,12 @@ def test_repeats_are_said_and_what_they_are_worth() -> None:
 
 
 def test_files_with_a_page_and_markdown(tmp_path: Path) -> None:
-    from tiltyard.decisions.words import as_markdown
-    from tiltyard.reporting.comparison import score_page
+    from tiltyard.reporting import score_page
 
     found = ty.compare("v2", "v1", battles=rows(v2=V2, v1=V1))
     assert "78.0 % against 69.0 %" in score_page([found])
-    assert as_markdown(found).startswith("**v2 is better than v1")
-    assert "prompts where v2 lost most to v1" in as_markdown(found).lower()
+    assert found.render("md").startswith("**v2 is better than v1")
+    assert "prompts where v2 lost most to v1" in found.render("md").lower()
 
 
 def test_a_unit_writes_a_real_minus_and_no_negative_zero() -> None:

@@ -13,13 +13,9 @@ from tests.records import replace
 import tiltyard as ty
 import within
 from sizes import size
-from tiltyard.battles.reading import read_battles
-from tiltyard.battles.table import BattleTable, Codes, concat, merge_equal
-from tiltyard.battles.writing import write_battles
-from tiltyard.boards import BradleyTerry, rate
-from tiltyard.boards.preparation import settle_sides, with_sides
-from tiltyard.decisions import plan_from_battles, plan_top
-from tiltyard.decisions.two_models import compare_in
+from tiltyard.battles import BattleTable, Codes, concat, merge_equal, read_battles, write_battles
+from tiltyard.boards import BradleyTerry, rate, settle_sides, with_sides
+from tiltyard.decisions import compare_in, plan_from_battles, plan_top
 from tiltyard.ratings import POINTS_PER_LOGIT
 
 ESTIMATOR = BradleyTerry(misfit=False, cluster="none")

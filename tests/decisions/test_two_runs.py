@@ -15,7 +15,7 @@ from tests.sizes import size
 
 import tiltyard as ty
 from oracles.simulation import table_of
-from tiltyard.battles.table import BattleTable
+from tiltyard.battles import BattleTable
 from tiltyard.errors import OptionError
 
 NAMES = ("base", "mid", "top", "x")
@@ -205,7 +205,7 @@ def test_who_is_unchanged_can_be_said():
 
 def test_two_boards_are_compared_as_independent():
     new, old = two_runs(10, prompts=60, gap=2.0)
-    boards = [ty.EloReport.of(ty.rate(rows)) for rows in (new, old)]
+    boards = [ty.RatingsFile.of(ty.rate(rows)) for rows in (new, old)]
     found = ty.compare(*boards)
     paired = ty.compare(new, old)
     assert found["x"].difference == pytest.approx(paired["x"].difference)
@@ -216,7 +216,7 @@ def test_two_boards_are_compared_as_independent():
 
 def test_boards_of_other_methods_are_not_compared():
     rows, _ = two_runs(13, prompts=10)
-    boards = {name: ty.EloReport.of(ty.rate(rows, method=name)) for name in ("bt", "glicko2", "winrate")}
+    boards = {name: ty.RatingsFile.of(ty.rate(rows, method=name)) for name in ("bt", "glicko2", "winrate")}
     with pytest.raises(OptionError, match=r"different methods: glicko2 \(new\), bt \(old\)"):
         ty.compare(boards["glicko2"], boards["bt"])
     with pytest.raises(OptionError, match="win rates are not ratings"):
@@ -224,7 +224,7 @@ def test_boards_of_other_methods_are_not_compared():
 
 
 def test_a_board_on_peoples_scale_is_not_compared_with_a_judges():
-    judge = ty.EloReport.of(ty.rate([battle("a", "b", winner, "q") for winner in ("model_a", "model_b", "tie")]))
+    judge = ty.RatingsFile.of(ty.rate([battle("a", "b", winner, "q") for winner in ("model_a", "model_b", "tie")]))
     people = replace(judge, details={**judge.details, "people": {"labels": 20}})
     with pytest.raises(OptionError, match="on people's scale"):
         ty.compare(people, judge)

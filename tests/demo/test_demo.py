@@ -107,9 +107,8 @@ def test_the_arena_takes_votes_that_a_second_demo_keeps_and_it_says_the_same_num
     home: Path, done: subprocess.CompletedProcess[str]
 ) -> None:
     pytest.importorskip("psycopg", reason="needs the [arena] extra")
-    from tiltyard.arena.events import Choice
-    from tiltyard.arena.service import Arena
-    from tiltyard.arena.store.reading import prompt_texts
+    from tiltyard.arena import Arena, Choice
+    from tiltyard.arena.store import prompt_texts
 
     url = f"sqlite:///{home / 'tiltyard-demo' / 'arena.db'}"
     with Arena.open(url) as arena:

@@ -27,7 +27,7 @@ def test_every_builder_answers_every_prompt_with_a_small_file_of_its_own(kind: s
 
 
 def test_the_demo_of_a_kind_is_an_arena_and_a_second_call_keeps_it(tmp_path: Path) -> None:
-    from tiltyard.arena.service import Arena
+    from tiltyard.arena import Arena
 
     ended = demo(tmp_path, "--kind", "voxel")
     assert ended.returncode == 0, ended.stderr

@@ -11,9 +11,7 @@ import pytest
 from tests.tournament.folder import make_folder, script
 from tiltyard.options import RunOptions
 from tiltyard.reporting import write_report
-from tiltyard.tournament.config import load_setup
-from tiltyard.tournament.plan import make_plan
-from tiltyard.tournament.run import asking_parts, make_judge, make_judging_plan, run_tournament
+from tiltyard.tournament import asking_parts, load_setup, make_judge, make_judging_plan, make_plan, run_tournament
 
 NOTE = "only <three> birds & a toy judge"
 SHOWN = "<b>only &lt;three&gt; birds &amp; a toy judge</b>"

@@ -27,8 +27,7 @@ from tests.tournament.folder import change, make_folder
 from tests.web.sites import small_site
 from tiltyard.arena.events import Event, decode_body
 from tiltyard.arena.simulation.ledger import fill_log
-from tiltyard.arena.store import Store
-from tiltyard.arena.store.witnessing import public_head
+from tiltyard.arena.store import Store, public_head
 
 HERE = Path(__file__).parent
 EXAMPLES = HERE.parents[1] / "examples"

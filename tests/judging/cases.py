@@ -9,7 +9,6 @@ from typing import Any
 
 from tiltyard.bank import Prompt
 from tiltyard.judging import (
-    AskingParts,
     Case,
     JudgeSettings,
     JudgingPlan,
@@ -19,9 +18,7 @@ from tiltyard.judging import (
     Verdict,
     VerdictLabel,
 )
-from tiltyard.llm.asking import AskingSettings
-from tiltyard.llm.prices import Price, PriceTable
-from tiltyard.llm.provider import Reply, Request
+from tiltyard.llm import AskingParts, AskingSettings, Price, PriceTable, Reply, Request
 from tiltyard.llm.providers.scripted import ScriptedProvider
 
 NOON = 1_790_000_000.0

@@ -19,11 +19,10 @@ from tests.judging.test_judging import run
 from tests.llm.providers.asking import make
 from tests.records import replace
 from tiltyard.errors import BudgetReached, JudgingError
-from tiltyard.judging import AskingParts, JudgeSettings, JudgingResult, LanguageModelJudge, judge
-from tiltyard.judging.run_folder import usage_report
-from tiltyard.llm.asking import AskingSettings, Budget, Progress
-from tiltyard.llm.prices import Price, PriceTable
-from tiltyard.llm.provider import Reply, Request, Usage
+from tiltyard.judging import JudgeSettings, JudgingResult, LanguageModelJudge, usage_report
+from tiltyard.judging.judge import judge
+from tiltyard.llm import AskingParts, AskingSettings, Price, PriceTable, Progress, Reply, Request, Usage
+from tiltyard.llm.asking import Budget
 from tiltyard.llm.providers.scripted import ScriptedBatchProvider, ScriptedProvider
 from tiltyard.tournament.summary import usage_lines
 

@@ -12,20 +12,8 @@ from scipy.stats import t
 
 from sizes import size
 from tiltyard.errors import OptionError
-from tiltyard.judging.adaptive import (
-    AdaptiveRounds,
-    Design,
-    Estimates,
-    ImaginedWorld,
-    RoundGoal,
-    RoundSettings,
-    choose,
-    cuts,
-    forecast,
-    look_error,
-    most_equal_pairs,
-    play,
-)
+from tiltyard.judging import AdaptiveRounds, Design, ImaginedWorld, RoundGoal, RoundSettings, forecast
+from tiltyard.judging.adaptive import Estimates, choose, cuts, look_error, most_equal_pairs, play
 
 
 def all_pairs(entrants: int, prompts: int, seed: int = 0) -> Design:

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tiltyard.judging import VerdictLabel
 from tiltyard.judging.reading import CHOICES, MIN_CHOICE_MASS, STRUCTURED_FORMS, read_reply
-from tiltyard.judging.records import VerdictLabel
-from tiltyard.llm.provider import Reply, Stop
+from tiltyard.llm import Reply, Stop
 from tiltyard.llm.providers import anthropic
 from tiltyard.llm.providers.wire import an_object, batch_reply, chat_reply, decode
 

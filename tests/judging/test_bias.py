@@ -16,11 +16,11 @@ from tiltyard.judging import (
     Matchup,
     VerdictLabel,
     bias_rows,
-    judge,
     length_preference,
     measure_bias,
     settle,
 )
+from tiltyard.judging.judge import judge
 
 A, B, TIE, LOST = VerdictLabel.A, VerdictLabel.B, VerdictLabel.TIE, VerdictLabel.UNPARSED
 

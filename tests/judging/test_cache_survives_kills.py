@@ -11,9 +11,8 @@ import msgspec
 import pytest
 
 from tests.forked import Forked, script
-from tiltyard.judging import VerdictCache
+from tiltyard.judging import Verdict, VerdictCache
 from tiltyard.judging.cache import cache_path
-from tiltyard.judging.records import Verdict
 
 WRITER = """
 import sys

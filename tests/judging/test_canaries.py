@@ -17,11 +17,11 @@ from tiltyard.judging import (
     Rubric,
     canary_cases,
     canary_report,
-    judge,
     score_canaries,
 )
 from tiltyard.judging.canaries import KINDS
-from tiltyard.llm.provider import Request
+from tiltyard.judging.judge import judge
+from tiltyard.llm import Request
 
 GOOD = {canary.good for canary in CANARIES}
 

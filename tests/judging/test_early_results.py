@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.judging.cases import judging_plan, make_judge, prefers
-from tiltyard.judging import JudgingResult, Judgment, VerdictLabel, judge
-from tiltyard.llm.provider import BatchState, Reply, Request
+from tiltyard.judging import JudgingResult, Judgment, VerdictLabel
+from tiltyard.judging.judge import judge
+from tiltyard.llm import Reply, Request
+from tiltyard.llm.provider import BatchState
 from tiltyard.llm.providers.scripted import ScriptedBatchProvider, ScriptedProvider
 
 TWO = ("clarity", "brevity")

@@ -15,10 +15,10 @@ import pytest
 from tests.judging.cases import PRICES, case, judging_plan
 from tests.judging.test_scoring import NAME, PASS, TWO, scored_plan
 from tiltyard.errors import JudgingError, OptionError
-from tiltyard.judging import JudgeSettings, JudgingPlan, Question, judge
-from tiltyard.judging.function import FunctionJudge, function_name
-from tiltyard.judging.run_folder import judge_by_name
-from tiltyard.llm.asking import AskingParts, AskingSettings
+from tiltyard.judging import JudgeSettings, JudgingPlan, Question, function_name, judge_by_name
+from tiltyard.judging.function import FunctionJudge
+from tiltyard.judging.judge import judge
+from tiltyard.llm import AskingParts, AskingSettings
 
 ASKING = AskingParts(prices=PRICES, settings=AskingSettings(timeout_seconds=0.2))
 

@@ -13,10 +13,10 @@ from tests.judging.cases import PRICES, judging_plan, make_judge, prefers
 from tests.judging.test_judging import run, winners
 from tests.llm.providers.asking import make
 from tiltyard.errors import JudgingError, OptionError, Refused, TryLater
-from tiltyard.judging import AskingParts, JudgeSettings, LanguageModelJudge, VerdictCache, judge
-from tiltyard.llm.asking import AskingSettings
+from tiltyard.judging import JudgeSettings, LanguageModelJudge, VerdictCache
+from tiltyard.judging.judge import judge
+from tiltyard.llm import AskingParts, AskingSettings, Reply, Request, Stop
 from tiltyard.llm.keys import keep_secret
-from tiltyard.llm.provider import Reply, Request, Stop
 from tiltyard.llm.providers.scripted import ScriptedBatchProvider, ScriptedProvider
 
 SILENT = "I would rather talk\nabout the weather."

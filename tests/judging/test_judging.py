@@ -24,11 +24,11 @@ from tiltyard.judging import (
     VerdictCache,
     VerdictLabel,
     canary_cases,
-    judge,
 )
 from tiltyard.judging.cache import cache_path
+from tiltyard.judging.judge import judge
+from tiltyard.llm import Reply, Request, Stop, Usage
 from tiltyard.llm.keys import keep_secret
-from tiltyard.llm.provider import Reply, Request, Stop, Usage
 from tiltyard.llm.providers.scripted import ScriptedBatchProvider, ScriptedProvider
 
 

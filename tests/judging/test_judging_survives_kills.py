@@ -13,10 +13,9 @@ import pytest
 
 from tests.forked import Forked, script
 from tests.judging.cases import judging_plan, make_judge, prefers, shown
-from tiltyard.judging import judge
 from tiltyard.judging.cache import cache_path
-from tiltyard.llm.journal import JOURNAL_FILE
-from tiltyard.llm.provider import Reply, Request
+from tiltyard.judging.judge import judge
+from tiltyard.llm import JOURNAL_FILE, Reply, Request
 from tiltyard.llm.providers.scripted import ScriptedBatchProvider
 
 RUN = """

@@ -13,11 +13,9 @@ from tests.fakes import FakeServer
 from tests.judging.cases import PRICES, judging_plan, make_judge, prefers, shown
 from tests.judging.test_judging import run, winners
 from tiltyard.errors import JudgingError, OptionError
-from tiltyard.judging import AskingParts, JudgeSettings, VerdictLabel, canary_cases
+from tiltyard.judging import JudgeSettings, VerdictLabel, canary_cases, judge_by_name
 from tiltyard.judging.judge import judge
-from tiltyard.judging.run_folder import judge_by_name
-from tiltyard.llm.asking import AskingSettings
-from tiltyard.llm.provider import Reply, Request
+from tiltyard.llm import AskingParts, AskingSettings, Reply, Request
 from tiltyard.llm.providers.scripted import ScriptedBatchProvider, ScriptedProvider
 
 

@@ -16,22 +16,23 @@ from msgspec import UNSET
 from tests.judging.cases import PRICES, case, judging_plan, make_judge, prefers, shown, verdict
 from tiltyard.errors import BudgetReached, OptionError, Refused
 from tiltyard.judging import (
-    AskingParts,
     JudgingResult,
     Judgment,
     LanguageModelJudge,
+    PanelJudge,
     RecordedJudge,
     VerdictLabel,
-    judge,
     measure_bias,
+    panel_members,
+    panel_name,
     settle,
+    study_panel,
     to_battle,
 )
-from tiltyard.judging.judge import combine_judgments, most_votes, panel_name, vote
-from tiltyard.judging.panel import PanelJudge, panel_members, study_panel
-from tiltyard.llm.asking import AskingSettings, Budget
-from tiltyard.llm.prices import Price, PriceTable
-from tiltyard.llm.provider import BatchState, Reply, Request
+from tiltyard.judging.judge import combine_judgments, judge, most_votes, vote
+from tiltyard.llm import AskingParts, AskingSettings, Price, PriceTable, Reply, Request
+from tiltyard.llm.asking import Budget
+from tiltyard.llm.provider import BatchState
 from tiltyard.llm.providers.scripted import ScriptedBatchProvider, ScriptedProvider
 
 Answer = Callable[[Request], Reply | str]

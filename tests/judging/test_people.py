@@ -25,8 +25,8 @@ from tiltyard.judging import (
     settle,
 )
 from tiltyard.judging.human_agreement import majority
-from tiltyard.llm.provider import Request
-from tiltyard.validity.agreement import Estimate
+from tiltyard.llm import Request
+from tiltyard.validity import Estimate
 
 
 def write(folder: Path, *rows: dict[str, Any]) -> Path:

@@ -15,13 +15,19 @@ from hypothesis import strategies as st
 
 from tests.judging.cases import RUBRIC, shown
 from tests.records import replace
-from tiltyard.bank import Prompt
-from tiltyard.bank.images import Image
-from tiltyard.bank.prompts import EarlierTurn
+from tiltyard.bank import EarlierTurn, Image, Prompt
 from tiltyard.errors import JudgingError
-from tiltyard.judging import TEMPLATE_VERSION, Case, JudgeSettings, Matchup, Rubric, make_questions, questions
-from tiltyard.judging.plan import CaseImages
-from tiltyard.judging.questions import Question
+from tiltyard.judging import (
+    TEMPLATE_VERSION,
+    Case,
+    CaseImages,
+    JudgeSettings,
+    Matchup,
+    Question,
+    Rubric,
+    make_questions,
+    questions,
+)
 
 GOLDEN = Path(__file__).parent / "golden"
 PROMPT = Prompt(prompt_id="p1", text="What is 2 + 2?", gold_answer="4", expected_behavior="answer")

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tiltyard.judging import VerdictLabel
 from tiltyard.judging.reading import read_label, read_probabilities, read_reply, read_verdict_line
-from tiltyard.judging.records import VerdictLabel
-from tiltyard.llm.provider import Reply, Stop
+from tiltyard.llm import Reply, Stop
 
 READABLE = [
     ("VERDICT: A", VerdictLabel.A),

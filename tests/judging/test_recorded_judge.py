@@ -13,7 +13,8 @@ import pytest
 
 from tests.judging.cases import case, judging_plan, make_judge, prefers
 from tiltyard.errors import JudgingError
-from tiltyard.judging import JudgingPlan, JudgingResult, RecordedJudge, Rubric, VerdictLabel, judge
+from tiltyard.judging import JudgingPlan, JudgingResult, RecordedJudge, Rubric, VerdictLabel
+from tiltyard.judging.judge import judge
 
 ROW = {"prompt_id": "p1", "entrant_a": "otter", "entrant_b": "heron"}
 

@@ -13,15 +13,27 @@ import pytest
 from tests.judging.cases import RUBRIC, case, make_judge
 from tiltyard.bank import Prompt
 from tiltyard.errors import JudgingError, OptionError
-from tiltyard.judging import Case, JudgeSettings, JudgingPlan, RecordedJudge, Rubric, VerdictLabel, judge
-from tiltyard.judging.canaries import canary_report, single_canaries
-from tiltyard.judging.panel import PanelJudge
-from tiltyard.judging.plan import scores_of, single_answers
+from tiltyard.judging import (
+    SCALES,
+    Case,
+    JudgeSettings,
+    JudgingPlan,
+    PanelJudge,
+    RecordedJudge,
+    Rubric,
+    Scoring,
+    VerdictLabel,
+    canary_report,
+    make_scoring,
+    scores_of,
+    single_canaries,
+)
+from tiltyard.judging.judge import judge
+from tiltyard.judging.plan import single_answers
 from tiltyard.judging.questions import make_request
-from tiltyard.judging.scoring import ONE, SCALES, Scoring, make_scoring, read_scores_of
-from tiltyard.llm.asking import AskingParts
-from tiltyard.llm.prices import PriceTable
-from tiltyard.llm.provider import Reply, Request, Stop, ToolCall
+from tiltyard.judging.scoring import ONE, read_scores_of
+from tiltyard.llm import AskingParts, PriceTable, Reply, Request, Stop
+from tiltyard.llm.provider import ToolCall
 
 TEN, FIVE, SHARE, PASS = (Scoring(SCALES[name]) for name in ("1-10", "1-5", "0-1", "pass-fail"))
 TWO = make_scoring("1-10", {"accuracy": 0.75, "clarity": 0.25})

@@ -20,23 +20,22 @@ from tests.llm.providers.asking import make
 from tests.tournament.folder import change, make_folder
 from tiltyard.errors import ConfigError, JudgingError, OptionError
 from tiltyard.judging import (
-    AskingParts,
     JudgeSettings,
     JudgingPlan,
     LanguageModelJudge,
     Matchup,
     Verdict,
-    judge,
+    VerdictLabel,
     settle,
     to_battle,
 )
+from tiltyard.judging.judge import judge
 from tiltyard.judging.reading import GRADES, ReplyForm, read_reply, reply_schema
-from tiltyard.judging.records import VerdictLabel
-from tiltyard.llm.asking import AskingSettings
-from tiltyard.llm.provider import Reply, Stop, ToolCall
+from tiltyard.llm import AskingParts, AskingSettings, Reply, Stop
+from tiltyard.llm.provider import ToolCall
 from tiltyard.llm.providers import anthropic, gemini
 from tiltyard.llm.providers.wire import batch_reply, chat_reply
-from tiltyard.tournament.config import load_setup
+from tiltyard.tournament import load_setup
 
 EXAMPLES = 600
 SOAK_EXAMPLES = 15_000

@@ -22,12 +22,21 @@ from pathlib import Path
 import msgspec
 
 from tests.llm.providers_in_memory import answer, asks, larger_budget
-from tiltyard.llm.asking import AskingParts, AskingSettings
+from tiltyard.llm import (
+    Ask,
+    AskingParts,
+    AskingSettings,
+    PriceTable,
+    Provider,
+    Reply,
+    Request,
+    Stop,
+    Usage,
+    ask_all,
+    make_provider,
+)
 from tiltyard.llm.journal import append_line
-from tiltyard.llm.prices import PriceTable
-from tiltyard.llm.provider import Ask, BatchLimits, BatchState, ModelName, Provider, Reply, Request, Stop, Usage
-from tiltyard.llm.providers import make_provider
-from tiltyard.llm.runner import ask_all
+from tiltyard.llm.provider import BatchLimits, BatchState, ModelName
 
 
 class Fuse:

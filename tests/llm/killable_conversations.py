@@ -15,10 +15,7 @@ from pathlib import Path
 
 from tests.llm.killable import FolderProvider, Fuse
 from tiltyard.bank import Prompt
-from tiltyard.llm.asking import AskingParts, AskingSettings
-from tiltyard.llm.generation import EntrantSettings, generate
-from tiltyard.llm.prices import PriceTable
-from tiltyard.llm.provider import Provider
+from tiltyard.llm import AskingParts, AskingSettings, EntrantSettings, PriceTable, Provider, generate
 
 COUNT = 10
 PROMPTS = [Prompt(prompt_id=f"p{number}", text=f"prompt {number}") for number in range(COUNT)]

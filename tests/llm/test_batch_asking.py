@@ -13,11 +13,9 @@ from hypothesis import strategies as st
 from tests.llm.clock import START, run_virtually
 from tests.llm.providers_in_memory import BatchesInMemory, Kept, Unlucky, answer, asks, larger_budget, request
 from tiltyard.errors import Refused, TryLater
-from tiltyard.llm.asking import AskingParts, AskingSettings
+from tiltyard.llm import Ask, AskingParts, AskingSettings, PriceTable, Reply, Stop, Usage, ask_all
 from tiltyard.llm.journal import Journal
-from tiltyard.llm.prices import PriceTable
-from tiltyard.llm.provider import Ask, BatchLimits, Reply, Stop, Usage
-from tiltyard.llm.runner import ask_all
+from tiltyard.llm.provider import BatchLimits
 
 PRICES = PriceTable.load()
 

@@ -11,11 +11,10 @@ import pytest
 from tests.llm.clock import START, run_virtually
 from tests.llm.providers_in_memory import BatchesInMemory, DirectProvider, Kept, asks, request
 from tiltyard.errors import BudgetReached, OptionError, TryLater
-from tiltyard.llm.asking import AskingParts, AskingSettings, Budget, CostEstimate, Totals
+from tiltyard.llm import Ask, AskingParts, AskingSettings, Price, PriceTable, Reply, Request, Totals, Usage, ask_all
+from tiltyard.llm.asking import Budget, CostEstimate
 from tiltyard.llm.journal import Journal
-from tiltyard.llm.prices import Price, PriceTable, most_usage
-from tiltyard.llm.provider import Ask, Reply, Request, Usage
-from tiltyard.llm.runner import ask_all
+from tiltyard.llm.prices import most_usage
 
 DEAR = PriceTable({"dear": Price(input=0, output=1e6, cache_write_1h=0, cache_read=0)}, "today")
 """One dollar for each token of a reply; half of that in a batch."""

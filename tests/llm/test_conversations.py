@@ -17,10 +17,21 @@ from tests.llm.providers_in_memory import BatchesInMemory, DirectProvider
 from tests.llm.test_generation import OTTER, fill
 from tiltyard.bank import Prompt, read_responses
 from tiltyard.errors import BudgetReached, ModelError, OptionError, QuestionRefused
-from tiltyard.llm.asking import AskingParts, AskingSettings, Budget
-from tiltyard.llm.generation import EntrantSettings, generate
-from tiltyard.llm.prices import PriceTable, most_usage, quote
-from tiltyard.llm.provider import Ask, Reply, Request, Stop, Usage
+from tiltyard.llm import (
+    Ask,
+    AskingParts,
+    AskingSettings,
+    EntrantSettings,
+    PriceTable,
+    Reply,
+    Request,
+    Stop,
+    Usage,
+    generate,
+    quote,
+)
+from tiltyard.llm.asking import Budget
+from tiltyard.llm.prices import most_usage
 
 PROMPTS = [Prompt(prompt_id=name, text=f"{name}?") for name in ("one", "two", "three")]
 TURNS = {"two": ("Name a bird.", "And a taller one?"), "three": ["Hello.", "Who?", "Why?"]}

@@ -13,12 +13,9 @@ import pytest
 from tests.llm.clock import START, run_virtually
 from tests.llm.providers_in_memory import DirectProvider, Kept, answer, asks, larger_budget, request
 from tiltyard.errors import ModelError, OptionError, QuestionRefused, Refused, TryLater
-from tiltyard.llm.asking import AskingParts, AskingSettings, ConcurrencyLimit, Totals, backoff_seconds
-from tiltyard.llm.direct import Trial
+from tiltyard.llm import Ask, AskingParts, AskingSettings, PriceTable, Reply, Request, Stop, Totals, Trial, ask_all
+from tiltyard.llm.asking import ConcurrencyLimit, backoff_seconds
 from tiltyard.llm.keys import keep_secret
-from tiltyard.llm.prices import PriceTable
-from tiltyard.llm.provider import Ask, Reply, Request, Stop
-from tiltyard.llm.runner import ask_all
 
 PRICES = PriceTable.load()
 

@@ -11,7 +11,8 @@ from typer.testing import CliRunner
 
 from tests.llm.providers_in_memory import asks
 from tiltyard.cli.main import make_app
-from tiltyard.llm.journal import JOURNAL_FILE, LOCK_FILE, Journal
+from tiltyard.llm import JOURNAL_FILE
+from tiltyard.llm.journal import LOCK_FILE, Journal
 
 NOON = 1_800_000_000.0
 

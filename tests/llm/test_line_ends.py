@@ -10,11 +10,10 @@ from tests.llm.providers_in_memory import asks
 from tiltyard.bank import Response, append_responses, read_responses
 from tiltyard.battles import Battle, Outcome, Source, read_battles, write_battles
 from tiltyard.files import json_line, write_lines
-from tiltyard.judging.cache import VerdictCache
-from tiltyard.judging.records import Verdict, VerdictLabel
+from tiltyard.judging import Verdict, VerdictCache, VerdictLabel
+from tiltyard.llm import Reply
 from tiltyard.llm.generation import Turn, read_turns
 from tiltyard.llm.journal import Journal, append_line
-from tiltyard.llm.provider import Reply
 
 ENDS = "\x0b \x0c \x1c \x1e \x85 \u2028 \u2029 \r \\"
 """Everything besides a line feed at which Python's `str.splitlines` ends a line, and a backslash before none."""

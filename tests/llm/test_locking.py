@@ -10,10 +10,8 @@ import pytest
 
 from tests.llm.clock import run_virtually
 from tests.llm.providers_in_memory import DirectProvider, Kept, asks
-from tiltyard.llm.asking import AskingParts
+from tiltyard.llm import AskingParts, PriceTable, ask_all
 from tiltyard.llm.journal import folder_lock
-from tiltyard.llm.prices import PriceTable
-from tiltyard.llm.runner import ask_all
 
 
 def test_the_second_waits_says_so_once_and_then_goes_on(tmp_path: Path) -> None:

@@ -17,11 +17,8 @@ from tests.llm.providers.asking import make
 from tests.llm.providers_in_memory import Kept, request
 from tests.records import replace
 from tiltyard.errors import ModelError, Refused
-from tiltyard.llm.asking import AskingParts, AskingSettings
-from tiltyard.llm.prices import Price, PriceTable
-from tiltyard.llm.provider import Ask
+from tiltyard.llm import Ask, AskingParts, AskingSettings, Price, PriceTable, ask_all
 from tiltyard.llm.providers import anthropic, openai
-from tiltyard.llm.runner import ask_all
 
 QUICK = AskingSettings(
     max_batch=10, poll_initial_seconds=0.02, poll_max_seconds=0.05, adoption_grace_seconds=0.1, concurrency=8

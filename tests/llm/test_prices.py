@@ -10,17 +10,8 @@ import pytest
 
 from tests.llm.providers_in_memory import MODEL, asks, request
 from tiltyard.errors import ConfigError
-from tiltyard.llm.prices import (
-    Price,
-    PriceTable,
-    estimate_tokens,
-    how_to_state_prices,
-    is_old,
-    quote,
-    user_price_file,
-    without_date,
-)
-from tiltyard.llm.provider import Ask, Usage
+from tiltyard.llm import Ask, Price, PriceTable, Usage, how_to_state_prices, is_old, quote, user_price_file
+from tiltyard.llm.prices import estimate_tokens, without_date
 
 PRICES = PriceTable.load()
 MILLION = 1_000_000

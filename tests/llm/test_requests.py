@@ -16,12 +16,9 @@ from tests.tournament.folder import make_folder
 from tests.tournament.test_golden_run import GOLDEN
 from tiltyard.judging import JudgeSettings
 from tiltyard.judging.language_model import Questions
-from tiltyard.llm.prices import PriceTable, quote
-from tiltyard.llm.provider import Ask, ReplySchema, Request, SharedFingerprints
+from tiltyard.llm import Ask, PriceTable, ReplySchema, Request, SharedFingerprints, quote
 from tiltyard.options import RunOptions
-from tiltyard.tournament.config import load_setup
-from tiltyard.tournament.plan import make_plan
-from tiltyard.tournament.run import make_judging_plan
+from tiltyard.tournament import load_setup, make_judging_plan, make_plan
 
 TEXT = st.text(max_size=12)
 TURNS = st.lists(st.tuples(TEXT, TEXT), max_size=3).map(tuple)

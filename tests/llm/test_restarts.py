@@ -15,11 +15,19 @@ from hypothesis import strategies as st
 from tests.llm.clock import run_virtually
 from tests.llm.providers_in_memory import BatchesInMemory, Kept, Unlucky, answer, asks, larger_budget, request
 from tiltyard.errors import ModelError, Refused, TryLater
-from tiltyard.llm.asking import AskingParts, AskingSettings
-from tiltyard.llm.journal import JOURNAL_FILE, Journal, forget_batch, list_batches
-from tiltyard.llm.prices import PriceTable
-from tiltyard.llm.provider import Ask, Reply, Stop
-from tiltyard.llm.runner import ask_all
+from tiltyard.llm import (
+    JOURNAL_FILE,
+    Ask,
+    AskingParts,
+    AskingSettings,
+    PriceTable,
+    Reply,
+    Stop,
+    ask_all,
+    forget_batch,
+    list_batches,
+)
+from tiltyard.llm.journal import Journal
 
 PRICES = PriceTable.load()
 DAY = 86_400.0

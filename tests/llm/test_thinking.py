@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tiltyard.llm.provider import answer_start
+from tiltyard.llm import answer_start
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oracles.simulation import arena_battles, population_strengths, results
-from tiltyard.battles.table import BattleTable, Codes
+from tiltyard.battles import BattleTable, Codes
 from tiltyard.boards import BradleyTerry, rate_by
 from tiltyard.errors import RatingError
 from tiltyard.ratings import POINTS_PER_LOGIT

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from oracles.simulation import results
-from tiltyard.battles.table import BattleTable, Codes
+from tiltyard.battles import BattleTable, Codes
 from tiltyard.boards import BradleyTerry
 from tiltyard.decisions.contrast import contrast
 from tiltyard.decisions.gate import Decision, decide
+from tiltyard.decisions.missing import Cases
 from tiltyard.errors import BattleError, RatingError
 from tiltyard.ratings import POINTS_PER_LOGIT
 
@@ -59,7 +60,7 @@ def asked_once(table: BattleTable, margin: float, alpha: float = 0.05, *, anytim
         solved = ESTIMATOR.solve(table)
     except (BattleError, RatingError):  # ties alone
         return "unknown"
-    return decide(contrast(solved, "new", "old"), margin, alpha, anytime=anytime)[0]
+    return decide(Cases.of(contrast(solved, "new", "old"), anytime=anytime), margin, alpha)[0]
 
 
 def asked_after_every_prompt(

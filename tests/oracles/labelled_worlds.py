@@ -14,11 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from oracles.simulation import population_strengths
-from tiltyard.boards.certainty import apart
-from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.ratings.intervals import half_widths
-from tiltyard.ratings.people_labels import LabelledMatchups, PeopleFit, fit_with_people
-from tiltyard.ratings.quantiles import t_quantile
+from tiltyard.boards import apart
+from tiltyard.ratings import POINTS_PER_LOGIT, LabelledMatchups, PeopleFit, fit_with_people, half_widths, t_quantile
 from tiltyard.ratings.tie_models import DAVIDSON
 
 PEOPLE_TIES = math.log(0.35)

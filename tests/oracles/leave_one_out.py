@@ -12,15 +12,23 @@ from pathlib import Path
 
 import numpy as np
 
-from tiltyard.battles import read_battles
-from tiltyard.battles.table import BattleTable
-from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.ratings.bradley_terry import fit_bounded
-from tiltyard.ratings.comparisons import Comparisons, count_pairs
-from tiltyard.ratings.intervals import sandwich
-from tiltyard.ratings.judge_scale import CalibrationVerdicts, NewModelVerdicts, calibrate, place_on_scale
-from tiltyard.ratings.one_model import Anchors, OneModelRows, fit_one
-from tiltyard.ratings.tie_models import DAVIDSON, TieModel
+from tiltyard.battles import BattleTable, read_battles
+from tiltyard.ratings import (
+    POINTS_PER_LOGIT,
+    Anchors,
+    CalibrationVerdicts,
+    Comparisons,
+    NewModelVerdicts,
+    OneModelRows,
+    TieModel,
+    calibrate,
+    count_pairs,
+    fit_bounded,
+    fit_one,
+    place_on_scale,
+    sandwich,
+)
+from tiltyard.ratings.tie_models import DAVIDSON
 
 FEWEST_VOTES = 50
 

@@ -9,7 +9,7 @@ import numpy as np
 from tests.records import replace
 
 from oracles.simulation import results, table_of
-from tiltyard.battles.table import BattleTable, Codes
+from tiltyard.battles import BattleTable, Codes
 from tiltyard.boards import BradleyTerry
 from tiltyard.ratings import POINTS_PER_LOGIT
 

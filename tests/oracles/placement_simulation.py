@@ -19,20 +19,31 @@ from tests.records import replace
 
 from oracles.anchors import exact_anchors
 from oracles.simulation import LOG_NU, Coverage, arena_battles, repeat, results, table_of
-from tiltyard.battles.table import concat
-from tiltyard.judging.records import Judgment, Matchup, Verdict, VerdictLabel, settle
+from tiltyard.battles import concat
+from tiltyard.judging import Judgment, Matchup, Verdict, VerdictLabel, settle
 from tiltyard.placement.manifest import JUDGE_SCALE, PEOPLE_SCALE
 from tiltyard.placement.rating import HumanBoard, Recipe, judge_scale, rate_new_model, to_points
 from tiltyard.placement.robustness import check_families
 from tiltyard.placement.rounds import judged_battles
 from tiltyard.placement.run import first_sentence
-from tiltyard.ratings import POINTS_PER_LOGIT
+from tiltyard.ratings import (
+    POINTS_PER_LOGIT,
+    TIE_MODELS,
+    Anchors,
+    CalibrationVerdicts,
+    Comparisons,
+    NewModelVerdicts,
+    OneModelRows,
+    calibrate,
+    count_pairs,
+    fit_one,
+    place_on_scale,
+    rank_of_one,
+    sandwich,
+)
 from tiltyard.ratings.bradley_terry import fit
-from tiltyard.ratings.comparisons import Comparisons, count_pairs
-from tiltyard.ratings.intervals import sandwich
-from tiltyard.ratings.judge_scale import CalibrationVerdicts, NewModelVerdicts, calibrate, place_on_scale
-from tiltyard.ratings.one_model import Anchors, OneModelRows, OneRank, fit_one, rank_of_one
-from tiltyard.ratings.tie_models import DAVIDSON, TIE_MODELS
+from tiltyard.ratings.one_model import OneRank
+from tiltyard.ratings.tie_models import DAVIDSON
 
 SPREAD = 150.0 / POINTS_PER_LOGIT
 """Anchors stand as far apart as normal quantiles with a standard deviation of 150 points."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import minimize
 
-from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons
+from tiltyard.ratings import OWN_CLUSTER, Comparisons
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

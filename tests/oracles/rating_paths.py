@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tiltyard.arena.model_detail import RatingPath
+from tiltyard.arena import RatingPath, VoteTable
 from tiltyard.arena.policy import RatingRules
-from tiltyard.arena.votes import VoteTable
-from tiltyard.ratings.glicko2 import rate_battles_history
+from tiltyard.ratings import rate_battles_history
 
 
 def rating_path(votes: VoteTable, rules: RatingRules, model: int) -> RatingPath:

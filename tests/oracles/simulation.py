@@ -16,12 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tiltyard.battles.table import BattleTable, Codes
+from tiltyard.battles import BattleTable, Codes
 from tiltyard.boards import BradleyTerry, PermutationElo
-from tiltyard.ratings import POINTS_PER_LOGIT
+from tiltyard.ratings import POINTS_PER_LOGIT, TIE_MODELS, PairCells
 from tiltyard.ratings.bradley_terry import fit
-from tiltyard.ratings.comparisons import PairCells
-from tiltyard.ratings.tie_models import TIE_MODELS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from tiltyard.pages.html import environment
-from tiltyard.pages.tables import Table, TableColumn
+from tiltyard.pages import Table, TableColumn, environment
 
 NAMES = Table(
     [TableColumn("name"), TableColumn("battles", "count"), TableColumn("rating", "figure", 1, "–")],

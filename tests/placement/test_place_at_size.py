@@ -99,7 +99,7 @@ def test_the_board_of_all_models_is_printed_and_saved(placed: Placed) -> None:
 
 
 def test_the_interval_holds_the_truth(placed: Placed) -> None:
-    report = ty.EloReport.read(placed.folder / "elo_ratings.json")
+    report = ty.RatingsFile.read(placed.folder / "elo_ratings.json")
     others = np.mean([entry.rating for entry in report.ratings if entry.source == "human"])
     (own,) = [entry for entry in report.ratings if entry.source == "evaluated"]
     truth = others + 400.0 / np.log(10.0) * STRENGTH_OF_THE_NEW

@@ -35,7 +35,7 @@ def test_a_run_prints_the_board_keeps_the_seeds_contract_and_tiltyard_rate_gives
     again = run_ok(tiltyard, *_rate(manifest["rate_command"], folder), "--format", "json")
     assert json.loads(again)["ratings"] == saved["ratings"]
     assert json.loads(again)["battles_sha256"] == saved["battles_sha256"]
-    report = ty.EloReport.read(folder / "elo_ratings.json")
+    report = ty.RatingsFile.read(folder / "elo_ratings.json")
     assert (report.arena, report.model) == ("arena", "kestrel")
     assert report.judge_model == read_json(folder / "manifest.json")["judge_model"]
     assert (report.n_bootstraps, report.seed) == (50, 3)

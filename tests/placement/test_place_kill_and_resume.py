@@ -50,13 +50,19 @@ IN_BATCHES = (SUBMITTING, POLLING, ANSWERING, JUDGING, BETWEEN, WRITING)
 def place_in_batches(arena: str, model: str, judge: str) -> None:
     """`tiltyard place … --batch`, with less patience for the provider than a user should have."""
     from tiltyard.cli.output import note
-    from tiltyard.judging.run_folder import utc_now
-    from tiltyard.llm.asking import AskingParts, AskingSettings
+    from tiltyard.judging import utc_now
+    from tiltyard.llm import AskingParts, AskingSettings
     from tiltyard.options import PlaceOptions
-    from tiltyard.placement.answers import make_answers, make_judge, name_of
-    from tiltyard.placement.plan import make_plan, with_judge
-    from tiltyard.placement.rounds import Participants
-    from tiltyard.placement.run import run_folder, run_placement
+    from tiltyard.placement import (
+        Participants,
+        make_answers,
+        make_judge,
+        make_plan,
+        name_of,
+        run_folder,
+        run_placement,
+        with_judge,
+    )
     from tiltyard.reporting import write_report
 
     options = PlaceOptions(

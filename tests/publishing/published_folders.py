@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.publishing import Finding, KeptProof, check_folder
+from tiltyard.arena import Finding, KeptProof
+from tiltyard.publishing import check_folder
 
 NASTY = "</script><img src=x onerror=alert(1)>/../..\\\x07"
 

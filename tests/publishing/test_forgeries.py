@@ -18,8 +18,8 @@ from tests.sizes import size
 from typer.testing import CliRunner
 
 from tiltyard import publish
+from tiltyard.arena import Choice
 from tiltyard.arena import events as e
-from tiltyard.arena.events import Choice
 from tiltyard.arena.store import Store
 from tiltyard.cli.main import make_app
 from tiltyard.errors import OptionError, TiltyardError

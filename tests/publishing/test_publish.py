@@ -19,10 +19,11 @@ import tiltyard as ty
 from tiltyard import publish
 from tiltyard.cli.main import make_app
 from tiltyard.errors import OptionError, TiltyardError
+from tiltyard.publishing import BoardRules
 from tiltyard.publishing.columns import column_file
 from tiltyard.publishing.folder import read_manifest
-from tiltyard.publishing.pages import Spot, board_tallies, model_page
-from tiltyard.publishing.publication import BoardPart, BoardRules, make_parts, publishable, slug
+from tiltyard.publishing.pages import PageContext, board_tallies, model_page
+from tiltyard.publishing.publication import BoardPart, make_parts, publishable, slug
 from tiltyard.verbs.publish import PublishedFolder
 
 
@@ -189,7 +190,7 @@ def test_a_models_page_has_its_prompts_and_their_texts_only_where_they_may_be_pu
         ties, bad = (sum(row["winner"] == word for row in mine) for word in ("tie", "tie (bothbad)"))
         assert found[prompt] == [won, len(mine) - won - ties - bad, ties, bad]
     with_texts = replace(site, texts={"q3": "What is <it>?"})
-    plain, told = (model_page(Spot(one), model, [tally])[1].decode() for one in (site, with_texts))
+    plain, told = (model_page(PageContext(one), model, [tally])[1].decode() for one in (site, with_texts))
     assert ">q3<" in plain
     assert "What is" not in plain
     assert "What is &lt;it&gt;?" in told

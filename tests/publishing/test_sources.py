@@ -17,12 +17,9 @@ from typer.testing import CliRunner
 
 import tiltyard as ty
 from tiltyard import publish
+from tiltyard.arena import Choice, Policy, new_key
 from tiltyard.arena import events as e
-from tiltyard.arena.events import Choice
-from tiltyard.arena.heads import new_key
-from tiltyard.arena.policy import Policy
-from tiltyard.arena.store import Store
-from tiltyard.arena.store.witnessing import record_head, state_head
+from tiltyard.arena.store import Store, record_head, state_head
 from tiltyard.cli.main import make_app
 from tiltyard.errors import ArenaError, RunFolderError
 
@@ -155,7 +152,7 @@ def test_a_run_and_a_placement_are_published_as_they_rate_themselves(tmp_path: P
     run = publish(GOLDEN / "tournament" / "run", tmp_path / "run", texts=True)
     assert run.publication.kind == "run"
     for one in run.publication.boards:
-        stated = ty.EloReport.read(GOLDEN / "tournament" / "run" / "ratings" / f"{one.dimension}.json")
+        stated = ty.RatingsFile.read(GOLDEN / "tournament" / "run" / "ratings" / f"{one.dimension}.json")
         assert {entry.model: entry.rating for entry in stated.ratings} == pytest.approx(one.board.ratings, abs=1e-9)
     assert check(run.folder).problems == []
     placed = publish(GOLDEN / "placement", tmp_path / "placement")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.sizes import size
 
-from tiltyard.ratings.agreement import against_the_rest, cohen_kappa, krippendorff_alpha, share_estimate
+from tiltyard.ratings import against_the_rest, cohen_kappa, krippendorff_alpha, share_estimate
 
 O = -1  # noqa: E741 - nothing said
 KRIPPENDORFF = np.array(

@@ -11,12 +11,9 @@ from tests.sizes import size
 
 from oracles import plain_bradley_terry as plain
 from oracles.plain_bradley_terry import FIRST, SECOND, TIE, Row, as_comparisons, some_rows
-from tiltyard.ratings import bootstrap
-from tiltyard.ratings.bootstrap import bootstrap_strengths, draw_counts, resampling_units
-from tiltyard.ratings.bradley_terry import fit, fit_bounded
-from tiltyard.ratings.comparisons import count_pairs
-from tiltyard.ratings.intervals import sandwich
-from tiltyard.ratings.tie_models import TIE_MODELS
+from tiltyard.ratings import TIE_MODELS, bootstrap, bootstrap_strengths, count_pairs, fit_bounded, sandwich
+from tiltyard.ratings.bootstrap import draw_counts, resampling_units
+from tiltyard.ratings.bradley_terry import fit
 
 
 def prepared(rows, models, ties="davidson", *, slot=False):

@@ -8,11 +8,9 @@ import pytest
 from oracles import plain_bradley_terry as plain
 from oracles.plain_bradley_terry import FIRST, SECOND, TIE, Row, Shape, as_comparisons, some_rows
 from tiltyard.errors import NotConverged, RatingError
-from tiltyard.ratings import bradley_terry
-from tiltyard.ratings.bradley_terry import bounded, fit, fit_bounded
-from tiltyard.ratings.comparisons import count_pairs
-from tiltyard.ratings.graph import Reach
-from tiltyard.ratings.tie_models import DAVIDSON, HALF, TIE_MODELS
+from tiltyard.ratings import HALF, TIE_MODELS, Reach, bounded, bradley_terry, count_pairs, fit_bounded
+from tiltyard.ratings.bradley_terry import fit
+from tiltyard.ratings.tie_models import DAVIDSON
 
 ALL = list(TIE_MODELS)
 

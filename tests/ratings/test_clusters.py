@@ -7,11 +7,9 @@ import pytest
 from tests.records import replace
 
 from oracles.plain_bradley_terry import as_comparisons, some_rows
-from tiltyard.ratings import clusters
+from tiltyard.ratings import ClusteredRows, ClusterSizes, clusters, count_pairs, sandwich
 from tiltyard.ratings.bradley_terry import fit
-from tiltyard.ratings.clusters import ClusteredRows, ClusterSizes, SumOfSquares
-from tiltyard.ratings.comparisons import count_pairs
-from tiltyard.ratings.intervals import sandwich
+from tiltyard.ratings.clusters import SumOfSquares
 from tiltyard.ratings.tie_models import DAVIDSON
 
 WAYS = {"pairs of rows": 0, "tables": 10**9, "pairs for small clusters": 1}

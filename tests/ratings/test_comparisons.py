@@ -8,10 +8,8 @@ from tests.records import replace
 
 from oracles.plain_bradley_terry import FIRST, SECOND, TIE, Row, as_comparisons, some_rows
 from tiltyard import types
-from tiltyard.ratings import comparisons
+from tiltyard.ratings import OWN_CLUSTER, comparisons, count_pairs, in_both, sandwich, sum_by
 from tiltyard.ratings.bradley_terry import fit
-from tiltyard.ratings.comparisons import OWN_CLUSTER, count_pairs, sum_by
-from tiltyard.ratings.intervals import in_both, sandwich
 from tiltyard.ratings.tie_models import DAVIDSON
 from tiltyard.types import looked_up, numbered, occurring, order_of
 

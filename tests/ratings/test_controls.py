@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from tiltyard.errors import RatingError
-from tiltyard.ratings import bradley_terry
+from tiltyard.ratings import Comparisons, bradley_terry, count_pairs, scaled_difference
 from tiltyard.ratings.bradley_terry import fit
-from tiltyard.ratings.comparisons import Comparisons, count_pairs, scaled_difference
 from tiltyard.ratings.tie_models import DAVIDSON
 
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from tests.sizes import size
 
 from tiltyard.errors import BattleError, NoBattles, OptionError, RatingError
-from tiltyard.ratings import elo
+from tiltyard.ratings import elo, rate_with_baseline
 from tiltyard.ratings.elo import (
     n_resampled,
     permutation_elo,
     sampling_interval,
     sequential_elo,
 )
-from tiltyard.ratings.elo_kernels import _steps, play_lanes, play_orders, rate_with_baseline
+from tiltyard.ratings.elo_kernels import _steps, play_lanes, play_orders
 
 MODES = ["never"] + ["always"] * (importlib.util.find_spec("numba") is not None)
 

@@ -11,15 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.errors import BattleError, OptionError
-from tiltyard.ratings.glicko2 import (
-    Glicko2Settings,
-    Glicko2State,
-    expected_score,
-    information,
-    rate_battles,
-    rate_battles_history,
-    rate_periods,
-)
+from tiltyard.ratings import Glicko2Settings, Glicko2State, expected_score, rate_battles, rate_battles_history
+from tiltyard.ratings.glicko2 import information, rate_periods
 from tiltyard.ratings.glicko2_kernels import new_volatility, seen_from, slope
 
 MODES = ["never"] + ["always"] * (importlib.util.find_spec("numba") is not None)

@@ -10,11 +10,10 @@ from tests.sizes import size
 
 from oracles.plain_bradley_terry import FIRST, SECOND, TIE, Row, as_comparisons
 from tiltyard.errors import NotConverged
-from tiltyard.ratings import graph
-from tiltyard.ratings.bradley_terry import bounded, fit, fit_bounded
-from tiltyard.ratings.comparisons import count_pairs
-from tiltyard.ratings.graph import Reach, half_win_prior, islands, open_ends_of_a_lone_core, reach, ties_bounded
-from tiltyard.ratings.tie_models import DAVIDSON, HALF, RAO_KUPPER
+from tiltyard.ratings import HALF, Reach, bounded, count_pairs, fit_bounded, graph, islands, reach, ties_bounded
+from tiltyard.ratings.bradley_terry import fit
+from tiltyard.ratings.graph import half_win_prior, open_ends_of_a_lone_core
+from tiltyard.ratings.tie_models import DAVIDSON, RAO_KUPPER
 
 steady = settings(max_examples=size(40, soak=300))
 

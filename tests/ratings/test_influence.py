@@ -10,12 +10,17 @@ from tests.records import replace
 from tests.sizes import size
 
 from oracles.plain_bradley_terry import FIRST, SECOND, TIE, Row, as_comparisons, some_rows
-from tiltyard.ratings import influence
-from tiltyard.ratings.bradley_terry import fit_bounded
-from tiltyard.ratings.comparisons import count_pairs
-from tiltyard.ratings.graph import islands, ties_bounded
-from tiltyard.ratings.influence import _effect_on_gap, _swapped, battles_to_swap, prepare
-from tiltyard.ratings.tie_models import TIE_MODELS
+from tiltyard.ratings import (
+    TIE_MODELS,
+    battles_to_swap,
+    count_pairs,
+    fit_bounded,
+    influence,
+    islands,
+    prepare,
+    ties_bounded,
+)
+from tiltyard.ratings.influence import _effect_on_gap, _swapped
 
 
 def setup(rows, models, ties="davidson"):

@@ -10,13 +10,24 @@ from tests.records import replace
 
 from oracles import plain_bradley_terry as plain
 from oracles.plain_bradley_terry import FIRST, SECOND, TIE, Row, Shape, as_comparisons, some_rows
-from tiltyard.ratings import clusters
-from tiltyard.ratings.bradley_terry import fit, fit_bounded
-from tiltyard.ratings.clusters import BattleDerivatives
-from tiltyard.ratings.comparisons import count_pairs
-from tiltyard.ratings.intervals import FEW, FEWEST_CLUSTERS, Clustering, Covariance, half_widths, one_way, sandwich
-from tiltyard.ratings.quantiles import normal_quantile, t_quantile
-from tiltyard.ratings.tie_models import HALF, TIE_MODELS
+from tiltyard.ratings import (
+    FEW,
+    FEWEST_CLUSTERS,
+    HALF,
+    TIE_MODELS,
+    BattleDerivatives,
+    Clustering,
+    Covariance,
+    clusters,
+    count_pairs,
+    fit_bounded,
+    half_widths,
+    normal_quantile,
+    sandwich,
+    t_quantile,
+)
+from tiltyard.ratings.bradley_terry import fit
+from tiltyard.ratings.intervals import one_way
 
 
 def both(rows, models, ties, *, slot=False):

@@ -16,11 +16,17 @@ from oracles import placement_simulation as simulation
 from oracles.anchors import exact_anchors, independent_anchors
 from oracles.leave_one_out import leave_one_out
 from tiltyard.errors import RatingError
-from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.ratings.graph import Reach
-from tiltyard.ratings.judge_scale import CalibrationVerdicts, NewModelVerdicts, calibrate, place_on_scale
-from tiltyard.ratings.one_model import rank_of_one
-from tiltyard.ratings.tie_models import DAVIDSON, HALF
+from tiltyard.ratings import (
+    HALF,
+    POINTS_PER_LOGIT,
+    CalibrationVerdicts,
+    NewModelVerdicts,
+    Reach,
+    calibrate,
+    place_on_scale,
+    rank_of_one,
+)
+from tiltyard.ratings.tie_models import DAVIDSON
 
 FEW, MANY = size(24, soak=200), 4000
 MODELS = 20

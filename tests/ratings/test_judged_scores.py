@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tiltyard.ratings.judged_scores import corrected_difference, separation
-from tiltyard.ratings.score_differences import score_difference
+from tiltyard.ratings import corrected_difference, score_difference, separation
 from tiltyard.types import Floats
 
 RUNS = 500

@@ -11,16 +11,25 @@ from scipy.sparse import csc_array
 from tests.records import replace
 
 from oracles.simulation import arena_battles, results, table_of
-from tiltyard.battles.table import BattleTable, Codes
+from tiltyard.battles import BattleTable, Codes
 from tiltyard.boards import BradleyTerry
-from tiltyard.boards.certainty import zero_weights
-from tiltyard.ratings import POINTS_PER_LOGIT, intervals
-from tiltyard.ratings.bradley_terry import fit_bounded
-from tiltyard.ratings.clusters import BattleDerivatives
-from tiltyard.ratings.comparisons import TIED, Comparisons, count_pairs
-from tiltyard.ratings.intervals import DrawnCovariance, Draws, drawn_sandwich, sandwich
-from tiltyard.ratings.ranks import places_of_intervals, rank_intervals
-from tiltyard.ratings.tie_models import TIE_MODELS
+from tiltyard.boards.bradley_terry import zero_weights
+from tiltyard.ratings import (
+    POINTS_PER_LOGIT,
+    TIE_MODELS,
+    TIED,
+    BattleDerivatives,
+    Comparisons,
+    DrawnCovariance,
+    count_pairs,
+    drawn_sandwich,
+    fit_bounded,
+    intervals,
+    places_of_intervals,
+    rank_intervals,
+    sandwich,
+)
+from tiltyard.ratings.intervals import Draws
 
 
 def sparse_field(models: int, per_model: int, seed: int, *, prompts: int = 0, voters: int = 0, share: float = 0.0):

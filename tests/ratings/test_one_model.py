@@ -15,14 +15,25 @@ from oracles import placement_simulation as simulation
 from oracles.anchors import exact_anchors, independent_anchors
 from oracles.simulation import results
 from tiltyard.errors import RatingError
+from tiltyard.ratings import (
+    FIRST_WON,
+    HALF,
+    SECOND_WON,
+    TIED,
+    Anchors,
+    BattleDerivatives,
+    Comparisons,
+    OneModelRows,
+    Reach,
+    count_pairs,
+    fit_one,
+    rank_intervals,
+    rank_of_one,
+    tukey_cut,
+)
 from tiltyard.ratings.bradley_terry import fit
-from tiltyard.ratings.clusters import BattleDerivatives
-from tiltyard.ratings.comparisons import FIRST_WON, SECOND_WON, TIED, Comparisons, count_pairs
-from tiltyard.ratings.graph import Reach
 from tiltyard.ratings.intervals import one_way
-from tiltyard.ratings.one_model import Anchors, OneModelRows, fit_one, rank_of_one
-from tiltyard.ratings.ranks import rank_intervals, tukey_cut
-from tiltyard.ratings.tie_models import DAVIDSON, HALF, RAO_KUPPER
+from tiltyard.ratings.tie_models import DAVIDSON, RAO_KUPPER
 
 FEW, MANY = size(80, soak=400), 4000
 POCOCK_5 = 2.413

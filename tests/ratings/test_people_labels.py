@@ -8,11 +8,9 @@ from tests.records import replace
 from tests.sizes import size
 
 from oracles.labelled_worlds import LabelledWorld, hold
+from tiltyard.ratings import HALF, Comparisons, LabelledMatchups, count_pairs, fit_with_people, sandwich
 from tiltyard.ratings.bradley_terry import fit
-from tiltyard.ratings.comparisons import Comparisons, count_pairs
-from tiltyard.ratings.intervals import sandwich
-from tiltyard.ratings.people_labels import LabelledMatchups, fit_with_people
-from tiltyard.ratings.tie_models import DAVIDSON, HALF
+from tiltyard.ratings.tie_models import DAVIDSON
 
 STYLE = LabelledWorld("style", models=5, prompts=60, labels=120, link=0.8, style=0.6)
 

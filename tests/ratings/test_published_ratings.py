@@ -7,10 +7,9 @@ import math
 import numpy as np
 import pytest
 
+from tiltyard.ratings import HALF, Comparisons, count_pairs, sandwich
 from tiltyard.ratings.bradley_terry import fit
-from tiltyard.ratings.comparisons import Comparisons, count_pairs
-from tiltyard.ratings.intervals import sandwich
-from tiltyard.ratings.tie_models import DAVIDSON, HALF
+from tiltyard.ratings.tie_models import DAVIDSON
 
 # The worked example of Wikipedia's article on the Bradley–Terry model: wins, and strengths of geometric mean 1.
 WIKIPEDIA_WINS = {"AB": 2, "BA": 3, "AD": 1, "DA": 4, "BC": 5, "CB": 3, "CD": 1, "DC": 3}

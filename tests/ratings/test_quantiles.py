@@ -8,13 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tiltyard.ratings.quantiles import (
-    normal_quantile,
-    studentized_range_cdf,
-    studentized_range_quantile,
-    t_below,
-    t_quantile,
-)
+from tiltyard.ratings import normal_quantile, t_below, t_quantile
+from tiltyard.ratings.quantiles import studentized_range_cdf, studentized_range_quantile
 
 
 @pytest.mark.parametrize("level", [0.5, 0.9, 0.95, 0.99])

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from tiltyard.ratings import POINTS_PER_LOGIT
+from tiltyard.ratings import POINTS_PER_LOGIT, anytime_cuts, anytime_half_width, bonferroni_cuts, tukey_cut
 from tiltyard.ratings import ranks as ranks_module
 from tiltyard.ratings.quantiles import studentized_range_quantile
-from tiltyard.ratings.ranks import anytime_cuts, anytime_half_width, bonferroni_cuts, ranks, tukey_cut
+from tiltyard.ratings.ranks import ranks
 
 
 def independent(m, error=1.0):

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tiltyard.errors import OptionError
-from tiltyard.ratings.reliability import MISSING, NEITHER, A, B, estimate_reliability, plurality
+from tiltyard.ratings import MISSING, NEITHER, A, B, estimate_reliability, plurality
 
 
 def world(

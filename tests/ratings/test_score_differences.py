@@ -16,19 +16,18 @@ from hypothesis import strategies as st
 from scipy.special import stdtrit
 
 from tiltyard.decisions.gate import PASSES, claims_of, decide
-from tiltyard.ratings.ranks import chance_at_any_time
-from tiltyard.ratings.score_differences import (
-    ANYTIME_RATE,
+from tiltyard.decisions.missing import Cases
+from tiltyard.ratings import (
     ScoreEstimate,
     ScoreSpread,
-    alike,
-    anytime_cut,
+    chance_at_any_time,
     holm_ranks,
     mean_score,
     repeat_noise,
     score_difference,
     unpaired_difference,
 )
+from tiltyard.ratings.score_differences import ANYTIME_RATE, alike, anytime_cut
 
 
 def _shares(right: int, total: int) -> np.ndarray:
@@ -180,8 +179,8 @@ def test_equal_models_with_a_long_tail_are_seldom_called_different_at_any_look()
     for _ in range(100):  # equal means, 30 to 300 prompts, the new one's with a longer tail
         some = np.exp(rng.normal(-0.5, 1.0, 300)) - np.exp(rng.normal(-0.045, 0.3, 300))
         looks = [score_difference(some[:n], 10.0) for n in range(20, 301, 20)]
-        wrong += any(decide(one, 0.0, 0.05, anytime=True)[0] != "unknown" for one in looks)
-        sure += any(decide(one, 0.0, 0.05, anytime=False)[0] != "unknown" for one in looks)
+        wrong += any(decide(Cases.of(one, anytime=True), 0.0, 0.05)[0] != "unknown" for one in looks)
+        sure += any(decide(Cases.of(one), 0.0, 0.05)[0] != "unknown" for one in looks)
     assert wrong <= 4
     assert sure > 8
 
@@ -195,8 +194,8 @@ def test_a_tail_that_was_not_seen_passes_no_margin(spread_of_logs: float, n: int
     for _ in range(runs):
         slow, fast = (np.exp(rng.normal(0, s, n)) - math.exp(s * s / 2) for s in (spread_of_logs, 0.3))
         one = score_difference(fast - slow - 1.0, 10.0)
-        passed += decide(one, 1.0, 0.05, anytime=False)[0] in PASSES
-        by_interval += "not_worse" in claims_of(one, 1.0, 0.05, anytime=False)[0]
+        passed += decide(Cases.of(one), 1.0, 0.05)[0] in PASSES
+        by_interval += "not_worse" in claims_of(Cases.of(one), 1.0, 0.05)[0]
     assert passed / runs <= most
     assert by_interval / runs >= without
 

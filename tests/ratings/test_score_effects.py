@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tiltyard.ratings.score_differences import mean_score, score_difference
-from tiltyard.ratings.score_effects import ScoreEffects
+from tiltyard.ratings import ScoreEffects, mean_score, score_difference
 
 RNG = np.random.default_rng(3)
 COMPLETE = (RNG.random((3, 40)) < 0.6).astype(float)

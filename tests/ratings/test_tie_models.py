@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.ratings.tie_models import DAVIDSON, FAR, HALF, RAO_KUPPER, CellSums, log_sigmoid, sigmoid
+from tiltyard.ratings import FAR, HALF
+from tiltyard.ratings.tie_models import DAVIDSON, RAO_KUPPER, CellSums, log_sigmoid, sigmoid
 
 MODELS = [HALF, DAVIDSON, RAO_KUPPER]
 WITH_TIES = [DAVIDSON, RAO_KUPPER]

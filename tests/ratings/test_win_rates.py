@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from oracles.plain_bradley_terry import FIRST, TIE, Row, as_comparisons, half_win_matrix, some_rows
-from tiltyard.ratings.comparisons import count_pairs, win_rates
+from tiltyard.ratings import count_pairs, win_rates
 
 
 def rates_of(rows, models):

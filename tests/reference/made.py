@@ -21,17 +21,12 @@ from tests.arena.small_worlds import MINUTE, Log, honest_chooser, new_log, play
 from tests.reference.pages import ROOT
 from tests.web.file_answers import only
 from tests.web.sites import SmallSite, small_site
+from tiltyard.arena import DAY, Choice, ExplainVote, new_key, weekly_report
 from tiltyard.arena import events as e
-from tiltyard.arena.commands import ExplainVote
-from tiltyard.arena.events import Choice
-from tiltyard.arena.following.parts import day_of
-from tiltyard.arena.following.replay import period_of_log, study_of
-from tiltyard.arena.heads import new_key
-from tiltyard.arena.store.witnessing import record_head, state_head
-from tiltyard.arena.units import DAY
-from tiltyard.arena.weekly import weekly_report
+from tiltyard.arena.following import day_of, period_of_log, study_of
+from tiltyard.arena.store import record_head, state_head
 from tiltyard.cli.main import make_app
-from tiltyard.reporting.weekly import keep_finished_weeks
+from tiltyard.reporting import keep_finished_weeks
 
 EXAMPLES = ROOT / "examples"
 Made = dict[str, list[Any]]
@@ -88,6 +83,7 @@ def ratings(folder: Path) -> Made:
     for name in ("where", "battles_sha256", "tiltyard_version"):
         assert name in unbeaten
     by = json.loads(command(folder, "rate", birds, "--by", "category", "--ci", "none", "--format", "json"))
+    pooled = json.loads(command(folder, "rate", birds, "--by", "category", "--pool", "--format", "json"))
     odd = [{"model_a": "a", "model_b": "b", "winner": winner, "source": "human"} for winner in ("tie", "nobody")]
     (folder / "odd.jsonl").write_text("".join(json.dumps(line) + "\n" for line in odd), encoding="utf-8")
     counted = (("battles", "stats", path, "--on-bad", "skip", "--format", "json") for path in (birds, "odd.jsonl"))
@@ -100,6 +96,7 @@ def ratings(folder: Path) -> Made:
             unchecked,
             parted,
             *by.pop("boards").values(),
+            *pooled["boards"].values(),
         ],
         "Battle statistics": stats,
         "People's labels": [board["people"] for board in boards[-2:]],

@@ -12,15 +12,13 @@ import pytest
 import tiltyard as ty
 from tests.reference.fields import documented
 from tests.reference.pages import IN_FULL, METHODS, ROOT, anchor, code, sections, under
-from tiltyard.arena.board import BoardRow
-from tiltyard.arena.following.snapshots import ModelFacts
-from tiltyard.arena.offline import OfflineRow
-from tiltyard.arena.weekly import ValidityReport
+from tiltyard.arena import BoardRow, OfflineRow, ValidityReport
+from tiltyard.arena.following import ModelFacts
 from tiltyard.boards.text import EXTRA_COLUMNS, as_markdown
-from tiltyard.judging.bias import Bias
+from tiltyard.judging import Bias
 from tiltyard.ratings.judge_scale import PlacementVariance
-from tiltyard.tournament.ratings import EloLine, PairTally
-from tiltyard.web.board_query import CATEGORY_COLUMNS, COLUMNS
+from tiltyard.tournament import EloLine, PairTally
+from tiltyard.web.board_columns import CATEGORY_COLUMNS, COLUMNS
 from tiltyard.web.model import ModelAnswer
 
 INDEX = "Where each number is shown"
@@ -73,8 +71,8 @@ def test_every_column_of_a_board_is_explained(options: dict[str, object]) -> Non
     head = next(line for line in as_markdown(board).splitlines() if line.startswith("|"))
     columns = {cell.strip() for cell in head.strip("|").split("|")}
     assert columns <= named(title) | shown(title)
-    assert set(EXTRA_COLUMNS) <= named(title)
-    assert set(EXTRA_COLUMNS.values()) <= shown(title)
+    assert {column.name for column in EXTRA_COLUMNS} <= named(title)
+    assert {column.head for column in EXTRA_COLUMNS if column.head} <= shown(title)
 
 
 def test_every_number_of_a_tournament_is_explained() -> None:

@@ -10,9 +10,10 @@ import msgspec
 import pytest
 
 from tests.reference.pages import REFERENCE, Section, code, sections_of
-from tiltyard.arena.policy import Policy
-from tiltyard.ratings.elo import K_MAX
-from tiltyard.tournament.config import EloSettings, Entrant, JudgeSection
+from tiltyard.arena import Policy
+from tiltyard.ratings import K_MAX
+from tiltyard.tournament import Entrant
+from tiltyard.tournament.config import EloSettings, JudgeSection
 
 PAGE = REFERENCE / "settings.md"
 

@@ -12,12 +12,12 @@ import numpy as np
 from run_folders import JUDGE, NASTY, WORDS, spoken
 
 from tiltyard.battles import Battle, Outcome, Source, write_battles
-from tiltyard.boards import EloReport, Leaderboard, rate
-from tiltyard.boards.text import as_table
+from tiltyard.boards import Leaderboard, RatingsFile, as_table, rate
 from tiltyard.files import write_json, write_lines, write_text
-from tiltyard.judging.records import Judgment, Matchup, settle, to_battle
+from tiltyard.judging import Judgment, Matchup, settle, to_battle
+from tiltyard.placement import Panel
 from tiltyard.placement.robustness import sensitivity
-from tiltyard.placement.sampling import Panel, PlannedBattle, fingerprint
+from tiltyard.placement.sampling import PlannedBattle, fingerprint
 from tiltyard.reporting.sections import share_interval
 
 MODEL = "kestrel-9b <new>"
@@ -67,7 +67,7 @@ def make_placement(folder: Path, shape: Shape = ORDINARY) -> Path:
     if shape.calibrated:
         write_lines(folder / "calibration.jsonl", _calibration_lines(rng, skill))
         manifest["calibration"] = CALIBRATION
-    report = EloReport.of(board, arena="simulated", model=MODEL, judge_model=JUDGE)
+    report = RatingsFile.of(board, arena="simulated", model=MODEL, judge_model=JUDGE)
     contents = _calibrated(report.to_dict()) if shape.calibrated else report.to_dict()
     write_json(folder / "elo_ratings.json", contents)
     if shape.leave_one_out:

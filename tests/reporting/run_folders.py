@@ -11,8 +11,7 @@ import numpy as np
 
 from tiltyard.bank import Prompt, Response
 from tiltyard.files import write_json
-from tiltyard.judging.plan import Rubric
-from tiltyard.judging.records import Judgment, Verdict, VerdictLabel, settle
+from tiltyard.judging import Judgment, Rubric, Verdict, VerdictLabel, settle
 from tiltyard.tournament.artifacts import write_matches, write_standings, write_verdicts
 from tiltyard.tournament.config import EloSettings
 from tiltyard.tournament.plan import MatchList, build_matches

@@ -13,10 +13,9 @@ from tests.browsers import Tab
 from tests.sizes import size
 
 import tiltyard as ty
-from tiltyard.pages.escaping import CONTROLS
-from tiltyard.reporting import comparison, read_run
-from tiltyard.reporting.comparison import comparison_page
-from tiltyard.reporting.grid import GridCell, cells_by_prompt
+from tiltyard.pages import CONTROLS
+from tiltyard.reporting import GridCell, comparison, comparison_page, read_run
+from tiltyard.reporting.grid import cells_by_prompt
 
 NEW, OLD = "otter-70b", "heron-8b"
 

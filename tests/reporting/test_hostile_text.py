@@ -19,12 +19,10 @@ from tests.arena.small_worlds import START, Log, honest_chooser, new_log, play
 from tests.browsers import Tab
 from tests.within import run
 
+from tiltyard.arena import WeeklyReport, weekly_report
 from tiltyard.arena import events as e
-from tiltyard.arena.following.replay import period_of_log
-from tiltyard.arena.weekly import WeeklyReport, weekly_report
-from tiltyard.reporting import write_report
-from tiltyard.reporting.weekly import weekly_page
-from tiltyard.reporting.weekly_text import weekly_markdown
+from tiltyard.arena.following import period_of_log
+from tiltyard.reporting import weekly_markdown, weekly_page, write_report
 
 HOSTILE = (
     "=1+1 </script></style></title><script>alert(1)</script><img src=http://127.0.0.1:9/x onerror=alert(2)>"

@@ -18,7 +18,7 @@ from tests.browsers import Tab
 
 from tiltyard.errors import RunFolderError
 from tiltyard.files import write_json
-from tiltyard.pages.escaping import CONTROLS
+from tiltyard.pages import CONTROLS
 from tiltyard.reporting import read_placement, write_report
 from tiltyard.reporting.placement import MOST_ROUNDS, count_results, expected_score, surprising
 

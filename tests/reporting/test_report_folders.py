@@ -15,7 +15,7 @@ from run_folders import ENTRANTS, make_run
 
 from tiltyard.errors import RunFolderError
 from tiltyard.files import write_json
-from tiltyard.judging.records import Matchup, VerdictLabel, settle
+from tiltyard.judging import Matchup, VerdictLabel, settle
 from tiltyard.reporting import read_run, write_report
 from tiltyard.tournament.artifacts import write_standings, write_verdicts
 from tiltyard.tournament.config import EloSettings

@@ -10,10 +10,9 @@ from page_tree import Node, Page, read_page
 from run_folders import ENTRANTS, make_run
 from tests.browsers import Tab
 
-from tiltyard.pages.html import environment
-from tiltyard.reporting import grid, sections, write_report
-from tiltyard.reporting.grid import ChangeCell, GridCell, GridRow
-from tiltyard.reporting.page import own_file
+from tiltyard.pages import environment
+from tiltyard.reporting import GridCell, GridRow, grid, own_file, sections, write_report
+from tiltyard.reporting.grid import ChangeCell
 
 
 def lines(table: Node) -> dict[str, list[Node]]:

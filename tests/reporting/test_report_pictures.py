@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from page_tree import read_page
 
-from tiltyard.judging.records import VerdictLabel
-from tiltyard.judging.run_folder import LineSpan
+from tiltyard.judging import LineSpan, VerdictLabel
 from tiltyard.pages import svg
 from tiltyard.reporting.run import JudgedBattle
 from tiltyard.reporting.sections import behaviour, share_interval

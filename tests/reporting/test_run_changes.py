@@ -12,8 +12,7 @@ from tests.browsers import Tab
 
 import tiltyard as ty
 from tiltyard.decisions import RunComparison
-from tiltyard.reporting import comparison, read_run
-from tiltyard.reporting.comparison import comparison_page, run_behind, runs_page
+from tiltyard.reporting import comparison, comparison_page, read_run, run_behind, runs_page
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from starlette.testclient import TestClient
 
-from tiltyard.review.desk import Review, open_review, start_review
-from tiltyard.review.sources import read_source
+from tiltyard.review import Review, open_review, read_source, start_review
 from tiltyard.web.app import create_app
 from tiltyard.web.settings import SiteSettings
 

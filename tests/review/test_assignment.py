@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tiltyard.arena import ArenaState, NothingLeft
 from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking import SeenMatchups
-from tiltyard.arena.state import ArenaState
-from tiltyard.arena.voting import NothingLeft
 from tiltyard.errors import OptionError
-from tiltyard.review.assignment import ReviewChooser, assign
+from tiltyard.review import ReviewChooser
+from tiltyard.review.assignment import assign
 from tiltyard.review.sources import draw
 
 

@@ -12,8 +12,7 @@ from tests.review.teams import MODELS as TEAM_MODELS
 from tests.review.teams import new_review, open_site, token, visitor
 from tests.web.attackers import MODELS, Attacker, crawl, public_addresses, words
 from tests.web.sites import form_in
-from tiltyard.review.desk import Review, start_review
-from tiltyard.review.sources import read_source
+from tiltyard.review import Review, read_source, start_review
 
 ITEMS = 6
 

@@ -14,7 +14,7 @@ from playwright.sync_api import Browser, Error, Page
 from tests.browsers import broken_rules, new_context
 from tests.processes import free_port, wait_for
 from tests.review.teams import MODELS, counted, new_review
-from tiltyard.review.desk import Review
+from tiltyard.review import Review
 
 
 def serve(review: Review, port: int) -> subprocess.Popen[bytes]:

@@ -12,9 +12,7 @@ from tests.arena import planted
 from tests.review.teams import open_site, visitor
 from tests.web.sites import form_in
 from tiltyard.bank import AnswerKind
-from tiltyard.review.desk import Review, close_review, start_review
-from tiltyard.review.results import ReviewResult, export, preference_rows
-from tiltyard.review.sources import read_source
+from tiltyard.review import Review, ReviewResult, close_review, export, preference_rows, read_source, start_review
 
 MODELS = ("zyxwolf", "qvartz")
 ONE_EACH = {kind: (kind, suffix) for kind, suffix in reversed(planted.FILES)}

@@ -12,21 +12,24 @@ from starlette.testclient import TestClient
 
 from tests.review.teams import MODELS, counted, new_review, open_site, token, visitor
 from tests.web.sites import form_in, hidden_fields
-from tiltyard.arena.events import Choice
-from tiltyard.arena.store.invitations import hashed
-from tiltyard.arena.voting import NothingLeft, NoVote
+from tiltyard.arena import Choice, NothingLeft, NoVote
+from tiltyard.arena.store import hashed
 from tiltyard.errors import OptionError
-from tiltyard.review.desk import Review, change_people, close_review, erase_names, open_review
-from tiltyard.review.labels import labels_of
-from tiltyard.review.results import (
+from tiltyard.review import (
+    Review,
     ReviewResult,
     agreement_sentence,
     battle_rows,
+    change_people,
+    close_review,
+    erase_names,
     export,
+    open_review,
     preference_rows,
-    review_rows,
     status_values,
 )
+from tiltyard.review.labels import labels_of
+from tiltyard.review.results import review_rows
 
 
 def check_blind(answer: object, *more: str) -> None:
@@ -294,8 +297,8 @@ def _rush(review: Review) -> None:
 
 
 def _enter(arena: object, secret: str) -> None:
-    from tiltyard.arena.commands import EnterVoter
-    from tiltyard.arena.store.invitations import hashed
+    from tiltyard.arena import EnterVoter
+    from tiltyard.arena.store import hashed
 
     arena.submit(EnterVoter("cookie" + secret[:8].replace("-", "x"), invitation=hashed(secret))).result()  # type: ignore[attr-defined]
 

@@ -12,11 +12,17 @@ from tests.forked import Forked, command
 from tests.review.teams import new_review, open_site, visitor
 from tests.web.sites import form_in
 from tiltyard.errors import OptionError
-from tiltyard.review import desk, results
-from tiltyard.review.desk import change_people, close_review, open_review
-from tiltyard.review.labels import median_seconds, summaries
-from tiltyard.review.results import ReviewResult, boards_of
-from tiltyard.review.sources import read_source
+from tiltyard.review import (
+    ReviewResult,
+    boards_of,
+    change_people,
+    close_review,
+    desk,
+    median_seconds,
+    open_review,
+    read_source,
+)
+from tiltyard.review.labels import summaries
 
 
 def test_one_link_in_two_browsers_is_one_vote_and_the_later_one_is_told(tmp_path: Path) -> None:
@@ -53,7 +59,9 @@ def test_what_comes_after_the_close_is_refused_in_words(tmp_path: Path) -> None:
 def test_a_close_that_is_cut_off_is_finished_by_the_next_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     review = new_review(tmp_path, 2, people="ann", each=1)
     with monkeypatch.context() as patch:
-        patch.setattr(results, "export", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
+        patch.setattr(
+            "tiltyard.verbs.review.export", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device"))
+        )
         cut_off = within.run(tmp_path, "review", "close", "review")
     assert (cut_off.returncode, "No space left" in cut_off.stderr) == (1, True)
     assert not (review.folder / "labels.jsonl").exists()

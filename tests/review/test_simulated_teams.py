@@ -9,11 +9,12 @@ import pytest
 
 from tests.sizes import size
 from tiltyard.arena import events as e
-from tiltyard.boards.rating import rate
+from tiltyard.boards import rate
+from tiltyard.review import Review, ReviewResult
 from tiltyard.review.assignment import ReviewLog, assign
-from tiltyard.review.desk import DrawnItem, Links, Person, Review, ReviewRecord
+from tiltyard.review.desk import DrawnItem, Links, Person, ReviewRecord
 from tiltyard.review.labels import summaries, team_agreement
-from tiltyard.review.results import ReviewResult, label_rows
+from tiltyard.review.results import label_rows
 from tiltyard.review.sources import draw
 
 POPULATION, DRAWN, EACH = 400, 120, 2

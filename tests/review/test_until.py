@@ -13,22 +13,23 @@ from starlette.testclient import TestClient
 from tests import within
 from tests.review.teams import MODELS, new_review, open_site, visitor
 from tiltyard.arena import events as e
-from tiltyard.boards.rating import rate
+from tiltyard.boards import rate
 from tiltyard.errors import OptionError
-from tiltyard.review.assignment import Assignment, ReviewLog
-from tiltyard.review.desk import (
-    DrawnItem,
-    Links,
-    Person,
+from tiltyard.review import (
     Review,
-    ReviewRecord,
+    ReviewResult,
     change_people,
+    close_if_settled,
     close_review,
+    conclusion,
+    look,
+    read_source,
+    remarks,
     start_review,
 )
+from tiltyard.review.assignment import Assignment, ReviewLog
+from tiltyard.review.desk import DrawnItem, Links, Person, ReviewRecord
 from tiltyard.review.labels import labels_of, summaries, team_agreement
-from tiltyard.review.results import ReviewResult, close_if_settled, conclusion, look, remarks
-from tiltyard.review.sources import read_source
 from tiltyard.review.until import UntilLook, check_until, look_at
 from tiltyard.web import review as pages
 
@@ -106,8 +107,7 @@ def test_a_served_review_closes_by_itself_and_says_why(tmp_path: Path, monkeypat
 
 
 def _closings(review: Review) -> int:
-    from tiltyard.arena.store import Store
-    from tiltyard.arena.store.reading import events_in_order
+    from tiltyard.arena.store import Store, events_in_order
 
     store = Store.open(review.url)
     try:

@@ -10,19 +10,10 @@ from typing import Any
 import pytest
 
 import tiltyard as ty
-from tiltyard.battles import log_readers
-from tiltyard.battles.inputs import Part
-from tiltyard.battles.log_readers import READERS, log_reader
+from tiltyard.battles import BattleFile, ScoredAnswer, ScoredRun, log_reader, log_readers
+from tiltyard.battles.log_readers import READERS, LogReader, check_log_reader
 from tiltyard.errors import BattleError, OptionError, ScoreError
-from tiltyard.scores import (
-    LogReader,
-    ReadScoresOptions,
-    ScoredAnswer,
-    ScoredRun,
-    check_log_reader,
-    holds_scores,
-    read_scores,
-)
+from tiltyard.scores import ReadScoresOptions, holds_scores, read_scores
 
 LOGS = Path(__file__).parent.parent / "battles" / "logs"
 EXPORTS = LOGS / "exports"
@@ -51,7 +42,7 @@ def test_exports_give_scores_by_model_and_prompt(tool: str) -> None:
     assert table.metric.lower() == "exact"
     assert sorted(table.prompts) == [f"What is {n}+{n}?" for n in range(6)]
     answer = ty.compare("v2", "v1", battles=files)
-    assert (answer.difference, answer.scores.old_mean) == pytest.approx((1 / 3, 4 / 6))
+    assert (answer.difference, answer.old_mean) == pytest.approx((1 / 3, 4 / 6))
 
 
 def test_logs_of_promptfoo_lm_eval_and_mt_bench_give_scores() -> None:
@@ -99,7 +90,7 @@ def test_our_own_readers_keep_the_contract(tool: str) -> None:
     assert check_log_reader(READERS[tool], SAMPLES[tool])
 
 
-def _runs(part: Part) -> list[ScoredRun]:
+def _runs(part: BattleFile) -> list[ScoredRun]:
     with part.open() as file:
         lines = [line.decode().split() for line in file]
     answers = [ScoredAnswer(where=part.name, prompt=name, scores={"": float(score)}) for name, score in lines]

@@ -15,9 +15,7 @@ def tournament(config: str, folder: str, grace_seconds: float) -> None:
     """
     from tiltyard.options import RunOptions
     from tiltyard.reporting import write_report
-    from tiltyard.tournament.config import load_setup
-    from tiltyard.tournament.plan import make_plan
-    from tiltyard.tournament.run import asking_parts, make_judge, make_judging_plan, run_tournament
+    from tiltyard.tournament import asking_parts, load_setup, make_judge, make_judging_plan, make_plan, run_tournament
 
     setup = load_setup(config)
     plan = make_plan(setup, RunOptions(mode="headline"))

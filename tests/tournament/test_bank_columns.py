@@ -11,9 +11,8 @@ import pytest
 from tests.cli.conftest import Run
 from tests.tournament.folder import PROMPTS, lines, make_folder, read_lines, script
 from tiltyard.bank import Prompt, read_prompts
-from tiltyard.judging import Case, JudgeSettings, Matchup, Rubric
+from tiltyard.judging import Case, JudgeSettings, Matchup, Rubric, prompt_columns
 from tiltyard.judging.questions import make_requests
-from tiltyard.judging.records import prompt_columns
 
 CATEGORY = {"p1": "places", "p2": "sums", "p3": "advice", "p4": "places"}
 RUN = ("run", "tournament.yaml", "--mode", "headline", "--yes", "--output-dir")

@@ -15,10 +15,9 @@ from tiltyard.battles import BattleTable, Codes, Outcome, Source
 from tiltyard.errors import ConfigError
 from tiltyard.options import RunOptions
 from tiltyard.reporting import read_run, write_report
-from tiltyard.tournament.config import load_setup
-from tiltyard.tournament.plan import make_plan
-from tiltyard.tournament.ratings import BaselineTable, baseline_text, rate_against
-from tiltyard.validity.agreement import win_rate
+from tiltyard.tournament import BaselineTable, load_setup, make_plan
+from tiltyard.tournament.ratings import baseline_text, rate_against
+from tiltyard.validity import win_rate
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.cli.conftest import Run
 from tests.fakes import FakeServer
 from tests.tournament.folder import change, make_folder, read_lines
-from tiltyard.judging.canaries import CANARIES
+from tiltyard.judging import CANARIES
 
 RUN = ("run", "tournament.yaml", "--mode", "headline", "--output-dir", "run", "--yes")
 QUERIES = 2 * (9 + 12)

@@ -10,8 +10,7 @@ import yaml
 
 from tests.tournament.folder import make_folder
 from tiltyard.errors import ConfigError
-from tiltyard.tournament.config import load_setup
-from tiltyard.tournament.run import asking_parts
+from tiltyard.tournament import asking_parts, load_setup
 
 
 def rewrite(path: Path, **changes: object) -> Path:

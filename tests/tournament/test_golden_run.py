@@ -19,12 +19,10 @@ import pytest
 
 from tests.records import replace
 from tests.tournament.folder import make_folder, script, shown_as
-from tiltyard.llm.prices import PriceTable
+from tiltyard.llm import PriceTable
 from tiltyard.options import RunOptions
 from tiltyard.reporting import write_report
-from tiltyard.tournament.config import load_setup
-from tiltyard.tournament.plan import make_plan
-from tiltyard.tournament.run import asking_parts, make_judge, make_judging_plan, run_tournament
+from tiltyard.tournament import asking_parts, load_setup, make_judge, make_judging_plan, make_plan, run_tournament
 
 GOLDEN = Path(__file__).parent / "golden"
 NOON = datetime(2026, 4, 27, 12, 0, tzinfo=UTC)

@@ -16,9 +16,9 @@ from tests.cli.conftest import Run
 from tests.fakes import FakeServer
 from tests.forked import PATIENCE_SECONDS
 from tests.tournament.folder import lines
-from tiltyard.arena.policy import read_policy
-from tiltyard.judging.plan import Rubric
-from tiltyard.tournament.config import load_setup
+from tiltyard.arena import read_policy
+from tiltyard.judging import Rubric
+from tiltyard.tournament import load_setup
 from tiltyard.verbs.init import pilot_size
 
 ASKED = [f"What is {n} + {n}?" for n in range(14)]

@@ -10,9 +10,8 @@ import pytest
 from tests.tournament.folder import make_folder
 from tiltyard.errors import ConfigError
 from tiltyard.options import RunOptions
+from tiltyard.tournament import load_setup, make_plan
 from tiltyard.tournament.artifacts import manifest
-from tiltyard.tournament.config import load_setup
-from tiltyard.tournament.plan import make_plan
 
 
 def test_every_pair_meets_on_every_prompt_in_config_order_and_gold_is_needed_for_factuality(tmp_path: Path) -> None:

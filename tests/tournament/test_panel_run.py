@@ -16,7 +16,7 @@ from tiltyard.battles import read_battles
 from tiltyard.boards import rate
 from tiltyard.errors import JudgingError
 from tiltyard.judging import RecordedJudge
-from tiltyard.reporting.run import read_run
+from tiltyard.reporting import read_run
 from tiltyard.reporting.sections import disagreements
 
 Tiltyard = Callable[..., Any]

@@ -17,11 +17,9 @@ import tiltyard as ty
 from oracles.labelled_worlds import LabelledWorld, battle_rows
 from tests.cli.conftest import Run
 from tests.tournament.folder import change, lines, make_folder, read_lines, script
-from tiltyard.battles.label_sheets import SheetDraw, SheetKey, SheetMatchup, draw_matchups, from_spreadsheet, read_sheet
-from tiltyard.battles.opened import Opened
+from tiltyard.battles import Opened, SheetDraw, SheetKey, SheetMatchup, draw_matchups, from_spreadsheet, read_sheet
 from tiltyard.errors import BattleError, ConfigError, NoBattles, OptionError
-from tiltyard.tournament.config import load_setup
-from tiltyard.tournament.people import write_sheet
+from tiltyard.tournament import load_setup, write_sheet
 
 MATERIAL = Path(ty.__file__).parent / "demo" / "material"
 ENTRANTS = ("qwen-candid", "qwen-terse", "smollm2-lively", "smollm2-plain")

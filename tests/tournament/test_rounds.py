@@ -24,12 +24,10 @@ from tests.fakes.ledger import Ledger
 from tests.forked import PLAIN_TERMINAL
 from tests.tournament.conftest import KEY
 from tests.tournament.folder import change, lines, make_folder, read_lines, script
-from tiltyard.judging.adaptive import AdaptiveRounds, Design, RoundGoal, RoundSettings
+from tiltyard.judging import AdaptiveRounds, Design, RoundGoal, RoundSettings
 from tiltyard.options import RunOptions
-from tiltyard.tournament.config import load_setup
-from tiltyard.tournament.plan import make_plan
+from tiltyard.tournament import asking_parts, load_setup, make_judge, make_judging_plan, make_plan, run_tournament
 from tiltyard.tournament.rounds import DimensionRounds, decision_words
-from tiltyard.tournament.run import asking_parts, make_judge, make_judging_plan, run_tournament
 
 ENTRANTS = [f"e{place}" for place in range(4)]
 PROMPTS = [f"p{number:02d}" for number in range(24)]

@@ -15,8 +15,7 @@ from tests.fakes import FakeServer
 from tests.tournament.folder import change, make_folder, read_lines, script
 from tiltyard import __version__
 from tiltyard.files import file_sha256
-from tiltyard.llm.prices import PriceTable
-from tiltyard.llm.provider import Usage
+from tiltyard.llm import PriceTable, Usage
 
 JUDGE = "claude-sonnet-4-5"
 QUERIES = 2 * (9 + 12)

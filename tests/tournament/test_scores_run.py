@@ -25,7 +25,7 @@ from tests.tournament.folder import ANSWERS, ENTRANTS, PROMPTS, change, lines, m
 from tests.tournament.killing import AT_SUBMIT, COLLECT, MODELS, Site
 from tiltyard.errors import ConfigError, OptionError
 from tiltyard.judging import Question
-from tiltyard.reporting.run import read_run
+from tiltyard.reporting import read_run
 
 Tiltyard = Callable[..., subprocess.CompletedProcess[str]]
 ANSWERED = 9 + 12

@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 
 from tiltyard.bank import Prompt
-from tiltyard.judging.bias import length_preference, measure_bias
-from tiltyard.judging.plan import Case
-from tiltyard.judging.records import Judgment, Matchup, Verdict, VerdictLabel, settle
+from tiltyard.judging import Case, Judgment, Matchup, Verdict, VerdictLabel, length_preference, measure_bias, settle
 from tiltyard.tournament.config import EloSettings
 from tiltyard.tournament.ratings import rate_dimension
 

@@ -7,24 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.validity.coverage import (
-    deficits,
-    neighbours,
-    pair_completeness,
-    pair_coverage_scores,
-    prompt_coverage,
-    prompts_needed,
-)
-from tiltyard.validity.publication import (
+from tiltyard.validity import (
     Badge,
     Floor,
     badge,
     confidence_percent,
+    deficits,
+    neighbours,
     order_rule,
+    pair_completeness,
+    pair_coverage_scores,
     places_rule,
-    publication,
+    prompt_coverage,
+    prompts_needed,
     voter_rule,
 )
+from tiltyard.validity.publication import publication
 
 ESTABLISHED = Floor(80, 0.8, 90.0)
 STABLE = Floor(200, 0.9, 30.0)

@@ -10,14 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.records import replace
-from tiltyard.validity import bounded_influence
-from tiltyard.validity.bounded_influence import (
-    LEAST_WEIGHT,
-    VoteGroups,
-    bounded_weights,
-    expected_strengths,
-    recent_shifts,
-)
+from tiltyard.validity import VoteGroups, bounded_influence, bounded_weights, expected_strengths, recent_shifts
+from tiltyard.validity.bounded_influence import LEAST_WEIGHT
 
 MODELS = 20
 POINTS = 400.0 / np.log(10.0)

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.ratings.glicko2 import Glicko2Settings, rate_battles
-from tiltyard.validity.calibration import calibration, confidence_bins, predictions
+from tiltyard.ratings import Glicko2Settings, rate_battles
+from tiltyard.validity import confidence_bins, predictions
+from tiltyard.validity.calibration import calibration
 from tiltyard.validity.coverage import average_score, consistency, prompt_means, spread
 
 

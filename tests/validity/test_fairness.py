@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.validity.fairness import exposure_fairness, exposure_targets, lane_shares, side_balance
+from tiltyard.validity import exposure_fairness, lane_shares, side_balance
+from tiltyard.validity.fairness import exposure_targets
 
 
 def test_who_has_more_by_the_contender_lane_keeps_it_and_the_others_share_the_rest() -> None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tiltyard.validity.voters import author_names, find_name, plain
+from tiltyard.validity import author_names, find_name
+from tiltyard.validity.voters import plain
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,14 +12,7 @@ from hypothesis import strategies as st
 from tests.records import replace
 from tests.sizes import size
 from tiltyard.battles import Outcome
-from tiltyard.validity.voters import (
-    SessionRules,
-    SessionVotes,
-    combined,
-    expected_scores,
-    session_flags,
-    surprises,
-)
+from tiltyard.validity import SessionRules, SessionVotes, combined, expected_scores, session_flags, surprises
 
 RULES = SessionRules(
     fast_votes=20,

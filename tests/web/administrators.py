@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from starlette.testclient import TestClient
 
 from tests.web.sites import ADMIN_SECRET, QUICK, SECRET, SmallSite, catalog
-from tiltyard.arena.events import AnyBody, Choice, Event
-from tiltyard.arena.following.observatory import Observatory
-from tiltyard.arena.service import Arena
-from tiltyard.arena.store.reading import events_in_order
+from tiltyard.arena import AnyBody, Arena, Choice
+from tiltyard.arena.events import Event
+from tiltyard.arena.following import Observatory
+from tiltyard.arena.store import events_in_order
 from tiltyard.web.app import create_app
 from tiltyard.web.settings import SiteSettings
 

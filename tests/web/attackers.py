@@ -17,10 +17,9 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
 from tests.web.sites import ADMIN_SECRET, QUICK, SECRET
+from tiltyard.arena import Arena, Policy, TextsPublic, WaitingRules
 from tiltyard.arena import events as e
-from tiltyard.arena.following.observatory import Observatory
-from tiltyard.arena.policy import Policy, TextsPublic, WaitingRules
-from tiltyard.arena.service import Arena
+from tiltyard.arena.following import Observatory
 from tiltyard.arena.store import Store
 from tiltyard.web.app import create_app
 from tiltyard.web.settings import SiteSettings

@@ -15,10 +15,11 @@ from starlette.testclient import TestClient
 from tests.arena.databases import empty_arena
 from tests.arena.small_worlds import SECOND, START, Log, honest
 from tests.web.sites import QUICK, SECRET
+from tiltyard.arena import Arena
 from tiltyard.arena import events as e
 from tiltyard.arena.blindness import hidden_for
-from tiltyard.arena.following.observatory import Observatory, Snapshot
-from tiltyard.arena.service import Arena
+from tiltyard.arena.following import Observatory
+from tiltyard.arena.following.observatory import Snapshot
 from tiltyard.arena.simulation.ledger import FIRST_DAY, fill_log
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.witnessing import record_hourly

@@ -14,7 +14,7 @@ import pytest
 from tests.arena.databases import arena_url, postgresql_databases, postgresql_url, sqlite_template, sqlite_url
 from tests.browsers import new_context
 from tests.web.sites import SmallSite, catalog, live_site, small_site
-from tiltyard.arena.service import Arena
+from tiltyard.arena import Arena
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.web.sites import MODELS
+from tiltyard.arena import Arena
 from tiltyard.arena import events as e
-from tiltyard.arena.service import Arena
 from tiltyard.arena.store.files import CleanFile
 
 TYPES = {

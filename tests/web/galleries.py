@@ -14,9 +14,9 @@ import pytest
 
 from tests.browsers import new_context
 from tests.web.sites import ADMIN_SECRET, MODELS, QUICK, SECRET, LiveServer, catalog
+from tiltyard.arena import Arena
 from tiltyard.arena import events as e
-from tiltyard.arena.following.observatory import Observatory
-from tiltyard.arena.service import Arena
+from tiltyard.arena.following import Observatory
 from tiltyard.arena.store.files import CleanFile
 from tiltyard.web.app import create_app
 from tiltyard.web.settings import SiteSettings

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.forked import PATIENCE_SECONDS
-from tiltyard.arena import commands
-from tiltyard.arena.service import Arena
+from tiltyard.arena import Arena, commands
 
 
 @contextmanager

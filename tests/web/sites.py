@@ -18,9 +18,9 @@ from starlette.applications import Starlette
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp
 
+from tiltyard.arena import Arena
 from tiltyard.arena import events as e
-from tiltyard.arena.following.observatory import Observatory, Pace
-from tiltyard.arena.service import Arena
+from tiltyard.arena.following import Observatory, Pace
 from tiltyard.web.app import create_app
 from tiltyard.web.serving import server_options
 from tiltyard.web.settings import SiteSettings

@@ -14,9 +14,9 @@ from tests.browsers import LOOKS, Looks, broken_rules, change_screen, turn_to
 from tests.sizes import size
 from tests.web.conftest import Visits
 from tests.web.sites import ADMIN_SECRET, MODELS, NAMES, QUICK, SECRET, LiveServer, catalog
+from tiltyard.arena import Arena
 from tiltyard.arena import events as e
-from tiltyard.arena.following.observatory import Observatory
-from tiltyard.arena.service import Arena
+from tiltyard.arena.following import Observatory
 from tiltyard.web.app import create_app
 from tiltyard.web.settings import SiteSettings
 

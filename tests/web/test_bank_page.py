@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.web.sites import MODELS, small_site
+from tiltyard.arena import Choice
 from tiltyard.arena import events as e
-from tiltyard.arena.events import Choice
 
 
 def test_the_page_counts_prompts_and_showings_names_nothing_and_is_the_same_for_everyone(sqlite_url: str) -> None:

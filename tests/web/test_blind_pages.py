@@ -23,11 +23,9 @@ from tests.web.attackers import (
     words,
 )
 from tests.web.sites import form_in, vote_page
+from tiltyard.arena import NOT_BLIND, Choice, Policy, TextsPublic, clock, read_policy
 from tiltyard.arena import events as e
-from tiltyard.arena.blindness import NOT_BLIND, SETTLED, hidden_for
-from tiltyard.arena.events import Choice
-from tiltyard.arena.policy import Policy, TextsPublic, read_policy
-from tiltyard.arena.service import clock
+from tiltyard.arena.blindness import SETTLED, hidden_for
 from tiltyard.arena.store import Store, log
 from tiltyard.arena.waiting import LONGEST_WAIT
 from tiltyard.errors import OptionError

@@ -16,13 +16,14 @@ import pytest
 
 from tests.records import replace
 from tests.web.board_fixtures import MODELS, BoardSite, board_site, week_of_votes
-from tiltyard.arena.following import parts
-from tiltyard.arena.following.parts import KeptParts, VotePart, day_end, days_of, history, part_board, votes_in
-from tiltyard.arena.policy import Policy
-from tiltyard.arena.store.weeks import KeptWeek
-from tiltyard.pages.share_card import legible
+from tiltyard.arena import Policy
+from tiltyard.arena.following import VotePart, day_end, history, parts
+from tiltyard.arena.following.parts import KeptParts, days_of, part_board, votes_in
+from tiltyard.arena.store import KeptWeek
+from tiltyard.pages import legible
 from tiltyard.web.admin_settings import limit_groups, policy_groups, unit_of
-from tiltyard.web.board_query import CHOSEN_BY_DEFAULT, BoardQuery
+from tiltyard.web.board_columns import CHOSEN_BY_DEFAULT
+from tiltyard.web.board_query import BoardQuery
 from tiltyard.web.leaderboard import board_lines
 from tiltyard.web.sharing import weeks_atom
 

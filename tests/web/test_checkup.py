@@ -21,11 +21,9 @@ from cryptography.x509.oid import NameOID
 
 from tests.cli.conftest import Run, tiltyard
 from tests.web.sites import QUICK, SECRET, LiveServer, catalog, live_site
-from tiltyard.arena.following.observatory import Observatory
-from tiltyard.arena.heads import new_key
-from tiltyard.arena.policy import Policy, read_policy
-from tiltyard.arena.service import Arena
-from tiltyard.arena.store.witnessing import record_head, state_head
+from tiltyard.arena import Arena, Policy, new_key, read_policy
+from tiltyard.arena.following import Observatory
+from tiltyard.arena.store import record_head, state_head
 from tiltyard.cli.arena_heads import _findings
 from tiltyard.web import checkup
 from tiltyard.web.app import create_app

@@ -24,18 +24,16 @@ from tests.web.administrators import at_the_desk, vote_often
 from tests.web.board_fixtures import MODELS, retire, week_of_votes
 from tests.web.sites import SmallSite, small_site
 from tests.web.test_forgetting import bytes_of, killed
+from tiltyard.arena import Arena, clock
 from tiltyard.arena import events as e
 from tiltyard.arena.events import Erasable
-from tiltyard.arena.service import Arena, clock
 from tiltyard.arena.simulation.ledger import FIRST_DAY, fill_log
-from tiltyard.arena.store import Store
-from tiltyard.arena.store.erasing import erase
+from tiltyard.arena.store import Outside, Store, erase, record_head, state_head, witness_lines
 from tiltyard.arena.store.files import CleanFile
-from tiltyard.arena.store.outside import Outside
 from tiltyard.arena.store.verify import verify
-from tiltyard.arena.store.witnessing import record_head, record_hourly, state_head, witness_lines
+from tiltyard.arena.store.witnessing import record_hourly
 from tiltyard.errors import OptionError
-from tiltyard.reporting.weekly import keep_finished_weeks
+from tiltyard.reporting import keep_finished_weeks
 
 KINDS = ("prompt", "answer", "replaced", "file", "model", "reason")
 PAGES = (
@@ -430,7 +428,7 @@ def test_who_has_it_on_the_screen_reads_afterwards_that_it_was_erased(arena: Are
 
 
 def serve_again(voter: str) -> Any:
-    from tiltyard.arena.commands import ServeMatchup
+    from tiltyard.arena import ServeMatchup
 
     return ServeMatchup(voter, open_at_most=1)
 

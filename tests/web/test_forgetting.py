@@ -22,22 +22,24 @@ from tests import within
 from tests.arena.engines import sql
 from tests.web.sites import SECRET, SmallSite, form_in, hidden_fields, small_site, vote_once, vote_page
 from tests.web.test_reasons import explain
+from tiltyard.arena import DAY, KEPT, SECOND, Arena, EntryRules, Limits, Policy, SettingsChanged, clock, limits_of
 from tiltyard.arena.commands import CloseExpired
-from tiltyard.arena.events import SettingsChanged
-from tiltyard.arena.integrity import limits_of
-from tiltyard.arena.kept import KEPT
-from tiltyard.arena.policy import EntryRules, Limits, Policy
-from tiltyard.arena.service import Arena, clock
-from tiltyard.arena.store import Store, site_texts
+from tiltyard.arena.store import (
+    TABLES,
+    Outside,
+    Quota,
+    Store,
+    forget_voters,
+    hashed,
+    make_invitations,
+    site_texts,
+    tidy,
+)
 from tiltyard.arena.store.database import SCHEMA
-from tiltyard.arena.store.forgetting import TABLES, forget_voters, tidy
-from tiltyard.arena.store.invitations import hashed, make_invitations
-from tiltyard.arena.store.outside import Outside, deletion
+from tiltyard.arena.store.outside import deletion
 from tiltyard.arena.store.verify import verify
-from tiltyard.arena.store.visitors import Quota
-from tiltyard.arena.units import DAY, SECOND
 from tiltyard.errors import StoreError
-from tiltyard.validity.limits import networks_of
+from tiltyard.validity import networks_of
 from tiltyard.web.visitors import derived_key
 
 HOME, OFFICE = "203.0.113.77", "198.51.100.7"

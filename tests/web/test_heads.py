@@ -28,12 +28,10 @@ from tests.records import replace
 from tests.stand_in import program
 from tests.web.administrators import staffed_site
 from tests.web.sites import IDENTIFYING, QUICK, SCRAPER, SmallSite, live_site, said, vote_once
-from tiltyard.arena.events import Choice, PhaseChanged
+from tiltyard.arena import Arena, Choice, Head, HeadFile, KeptProof, PhaseChanged, check_witness, new_key, read_witness
 from tiltyard.arena.following import observatory
-from tiltyard.arena.heads import Head, HeadFile, new_key
-from tiltyard.arena.service import Arena
-from tiltyard.arena.store.witnessing import record_head, record_hourly, state_head
-from tiltyard.arena.witness import KeptProof, check_witness, read_witness
+from tiltyard.arena.store import record_head, state_head
+from tiltyard.arena.store.witnessing import record_hourly
 
 __all__ = ["program", "tiltyard"]
 

@@ -18,7 +18,7 @@ from tests.arena.engines import sql
 from tests.web.administrators import staffed_site, vote_often
 from tests.web.holding import held
 from tests.web.sites import IDENTIFYING, SCRAPER, SmallSite, vote_once
-from tiltyard.arena.store.reading import KindCounts, backlog, latest_events
+from tiltyard.arena.store import KindCounts, backlog, latest_events
 from tiltyard.arena.store.verify import verify
 from tiltyard.web import engine
 

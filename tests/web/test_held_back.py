@@ -14,9 +14,9 @@ from starlette.testclient import TestClient
 from tests.arena.engines import Clock, play
 from tests.web.sites import IDENTIFYING, MODELS, NAMES, QUICK, SmallSite, form_in, vote_once, vote_page
 from tests.web.test_vote_page import site_with_a_clock
+from tiltyard.arena import Arena
 from tiltyard.arena import events as e
-from tiltyard.arena.following.observatory import Observatory
-from tiltyard.arena.service import Arena
+from tiltyard.arena.following import Observatory
 from tiltyard.arena.store.verify import verify
 
 PUBLIC = (

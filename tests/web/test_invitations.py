@@ -12,10 +12,8 @@ from starlette.testclient import TestClient
 
 from tests.arena.engines import sql
 from tests.web.sites import SmallSite, small_site
-from tiltyard.arena.events import SettingsChanged
-from tiltyard.arena.policy import EntryRules, Limits, Policy
-from tiltyard.arena.service import clock
-from tiltyard.arena.store.invitations import all_invitations, make_invitations, revoke_invitations
+from tiltyard.arena import EntryRules, Limits, Policy, SettingsChanged, clock
+from tiltyard.arena.store import all_invitations, make_invitations, revoke_invitations
 from tiltyard.errors import OptionError
 
 CLOSED = msgspec.structs.replace(Policy(), entry=EntryRules(invitation_only=True))

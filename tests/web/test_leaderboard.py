@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 
 from tests.records import replace
 from tests.web.board_fixtures import MODELS, NAMES, NEWCOMER, BoardSite, board_site, week_of_votes
+from tiltyard.arena.following import VotePart
 from tiltyard.arena.following.observatory import Snapshot
-from tiltyard.arena.following.parts import VotePart
-from tiltyard.reporting.weekly_text import worth_knowing
-from tiltyard.validity.publication import Badge
+from tiltyard.reporting import worth_knowing
+from tiltyard.validity import Badge
+from tiltyard.web.board_columns import COLUMNS
 from tiltyard.web.board_pages import leaderboard_view
-from tiltyard.web.board_query import COLUMNS, BoardQuery
+from tiltyard.web.board_query import BoardQuery
 from tiltyard.web.charts import interval_bar
 from tiltyard.web.leaderboard import board_csv, board_lines, board_values
 from tiltyard.web.rendering import SiteFacts, render, static_files
@@ -298,7 +299,13 @@ def test_a_dot_on_the_board_of_a_part_is_its_own_rating(site: BoardSite, snapsho
     board = site.world.observatory.part(VotePart(category="maths"))
     lines = board_lines(snapshot, BoardQuery(category="maths"), board)
     assert lines
-    assert [line.raw for line in lines] == [line.part_rating for line in lines] == [line.printed for line in lines]
+    assert [line.raw for line in lines] == [line.printed for line in lines]
+
+
+def test_a_row_says_by_what_it_is_sorted_only_for_columns_that_are_shown(site: BoardSite) -> None:
+    rows = site.client.get("/leaderboard?columns=votes").text.split("data-board", 1)[1]
+    assert rows.count('data-votes="') == rows.count('data-rank="') == len(MODELS)
+    assert "data-confidence" not in rows
 
 
 def test_lines_without_an_offline_board_still_stand(snapshot: Snapshot) -> None:

@@ -12,8 +12,9 @@ import pytest
 
 from tests.records import replace
 from tests.web.board_fixtures import MODELS, NEWCOMER, BoardSite, board_site, retire, week_of_votes
+from tiltyard.arena import Record, results_by_prompt_and_opponent
 from tiltyard.arena import events as e
-from tiltyard.arena.model_detail import Record, model_detail, results_by_prompt_and_opponent
+from tiltyard.arena.model_detail import model_detail
 from tiltyard.web import charts, model
 from tiltyard.web.model import ModelPage, chosen_prompt, extremes, model_page, model_values, prompt_grid
 
@@ -298,7 +299,7 @@ def test_the_grid_shows_what_is_missing_and_won_and_lost_behind_it(site: BoardSi
     for prompt, counts in zip(heatmap.prompts, heatmap.decisive, strict=True):
         for cell, count in zip(by_prompt.get(prompt, ()), counts, strict=False):
             lacks = math.ceil(max(0.0, heatmap.target - count))
-            assert cell.shown == str(lacks)
+            assert cell.text == str(lacks)
             assert re.search(r"(\d+) won, (\d+) lost", cell.words)
             seen.add((lacks, cell.class_))
     assert len({lacks for lacks, _ in seen}) > 1

@@ -12,7 +12,7 @@ import pytest
 from tests.forked import PATIENCE_SECONDS, Forked, command
 from tests.processes import wait_for
 from tests.web.sites import catalog
-from tiltyard.arena.service import Arena
+from tiltyard.arena import Arena
 from tiltyard.arena.store import Store, site_texts
 from tiltyard.arena.store.verify import verify
 from tiltyard.errors import OptionError

@@ -16,22 +16,18 @@ from tests.oracles.rating_paths import rating_path
 from tests.records import replace
 from tests.web.board_fixtures import DAY, MODELS, NEWCOMER, World, week_of_votes, world
 from tests.web.sites import QUICK
+from tiltyard.arena import Arena, ArenaState, VoteColumns, weekly_report
 from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
-from tiltyard.arena.following.observatory import Observatory
-from tiltyard.arena.following.parts import VotePart, known_part, part_board
-from tiltyard.arena.following.replay import movements, period_of_log, published_ratings
+from tiltyard.arena.following import Observatory, VotePart, period_of_log
+from tiltyard.arena.following.parts import known_part, part_board
+from tiltyard.arena.following.replay import movements, published_ratings
 from tiltyard.arena.following.snapshots import swaps_of, with_swaps
 from tiltyard.arena.offline import offline_board, on_scale
-from tiltyard.arena.service import Arena
-from tiltyard.arena.state import ArenaState
-from tiltyard.arena.store import Store, log
-from tiltyard.arena.store.reading import events_in_order
-from tiltyard.arena.votes import VoteColumns
-from tiltyard.arena.weekly import BoardAt, weekly_report
+from tiltyard.arena.store import Store, events_in_order, log
+from tiltyard.arena.weekly import BoardAt
 from tiltyard.errors import ArenaError, StoreError
-from tiltyard.validity.churn import Known
-from tiltyard.validity.publication import Badge
+from tiltyard.validity import Badge, Known
 
 
 @pytest.fixture(scope="module")

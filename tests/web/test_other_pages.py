@@ -17,15 +17,13 @@ import tiltyard as ty
 from tests.records import replace
 from tests.web.board_fixtures import MODELS, NAMES, NEWCOMER, BoardSite, board_site, retire, week_of_votes
 from tests.web.sites import vote_once
+from tiltyard.arena import CastVote, ContestedModel, Policy, VoteStanding
 from tiltyard.arena import events as e
-from tiltyard.arena.policy import Policy
-from tiltyard.arena.state import CastVote, VoteStanding
-from tiltyard.arena.weights import ContestedModel
-from tiltyard.decisions.records import EstimatedDifference
-from tiltyard.pages.escaping import Html
+from tiltyard.decisions import EstimatedDifference
+from tiltyard.pages import Html
+from tiltyard.reporting import weekly_markdown
 from tiltyard.reporting import weekly_text as said
 from tiltyard.reporting.weekly import by_shown_name
-from tiltyard.reporting.weekly_text import weekly_markdown
 from tiltyard.web import pages, rendering
 from tiltyard.web.me import ENOUGH, own_page
 from tiltyard.web.model import compare_page
@@ -171,7 +169,7 @@ def test_every_setting_in_force_stands_on_the_methods_page_and_the_validity_page
     assert "a session: fast (too fast)" in page
     assert "v07" not in page
     page = lively.client.get("/methods").text
-    for name, _ in flat_settings(policy):
+    for name in flat_settings(policy):
         assert f"<code>{name}</code>" in page
     assert "at least 3 decisive votes" in text_of(page)
     assert "1,234" in page

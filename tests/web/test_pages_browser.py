@@ -15,7 +15,7 @@ from tests.sizes import size
 from tests.web.board_fixtures import MODELS, NAMES, week_of_votes, world
 from tests.web.conftest import Visits
 from tests.web.sites import SECRET, LiveServer
-from tiltyard.arena.service import Arena
+from tiltyard.arena import Arena
 from tiltyard.arena.store import Store
 from tiltyard.web.app import create_app
 from tiltyard.web.settings import SiteSettings

@@ -10,8 +10,7 @@ import msgspec
 import pytest
 
 from tests.web.sites import SCRAPER, SmallSite, small_site
-from tiltyard.arena.events import SettingsChanged
-from tiltyard.arena.policy import Limits, Policy
+from tiltyard.arena import Limits, Policy, SettingsChanged
 from tiltyard.arena.store import site_texts
 from tiltyard.errors import OptionError
 

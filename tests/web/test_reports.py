@@ -11,11 +11,11 @@ from tests.arena.databases import rule_above_the_store
 from tests.arena.engines import sql
 from tests.web.administrators import at_the_desk, log_of, staffed_site
 from tests.web.sites import IDENTIFYING, SCRAPER, SmallSite, form_in, small_site, vote_page
+from tiltyard.arena import Limits, Policy
 from tiltyard.arena import events as e
-from tiltyard.arena.policy import Limits, Policy
+from tiltyard.arena.store import backlog, reported_answers
 from tiltyard.arena.store.checkpoints import decode_state, encode_state
-from tiltyard.arena.store.desk import reported_answers
-from tiltyard.arena.store.reading import backlog, session_acts
+from tiltyard.arena.store.reading import session_acts
 from tiltyard.arena.store.verify import verify
 
 

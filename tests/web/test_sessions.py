@@ -29,12 +29,11 @@ from tests.web.sites import (
     vote_once,
     vote_page,
 )
+from tiltyard.arena import Limits, Policy, TooMany
 from tiltyard.arena import events as e
-from tiltyard.arena.policy import Limits, Policy
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.database import SCHEMA
 from tiltyard.arena.store.forgetting import forget_again
-from tiltyard.arena.voting import TooMany
 from tiltyard.web import visitors
 from tiltyard.web.admin_gate import GUESSES, Gate
 from tiltyard.web.settings import SiteSettings

@@ -13,12 +13,13 @@ from tests.arena.databases import rule_above_the_store
 from tests.web.file_answers import TYPES, add_files, only
 from tests.web.sites import MODELS, SECRET, SmallSite, small_site
 from tiltyard.arena import events as e
-from tiltyard.arena.store.files import PART_BYTES, CleanFile
+from tiltyard.arena.store import PART_BYTES
+from tiltyard.arena.store.files import CleanFile
 from tiltyard.arena.store.verify import verify
 from tiltyard.errors import ArenaError, OptionError
+from tiltyard.web.answer_files import INERT, SANDBOX, page_start
+from tiltyard.web.answer_links import AnswerLinks
 from tiltyard.web.settings import SiteSettings
-from tiltyard.web.shown import INERT, SANDBOX, page_start
-from tiltyard.web.shown_links import ShownLinks
 
 
 def served(client: TestClient) -> dict[str, str]:
@@ -110,7 +111,7 @@ def test_an_address_that_was_not_given_leads_nowhere(sqlite_site: SmallSite) -> 
 
 
 def test_an_answer_that_could_not_be_shown_counts_as_the_policy_says(sqlite_site: SmallSite) -> None:
-    from tiltyard.arena.policy import read_policy
+    from tiltyard.arena import read_policy
 
     arena = sqlite_site.arena
     only(arena, "html")
@@ -164,7 +165,7 @@ def test_answers_of_two_kinds_to_one_prompt_are_refused(sqlite_site: SmallSite) 
 
 
 def test_an_address_does_not_say_which_side_it_is() -> None:
-    links = ShownLinks(SECRET)
+    links = AnswerLinks(SECRET)
     tokens = [
         links.url(f"matchup-{number:02}", side, "svg").rpartition("/")[2] for number in range(50) for side in ("A", "B")
     ]
@@ -181,7 +182,7 @@ def test_an_answer_that_an_administrator_switched_off_is_gone(sqlite_site: Small
     sqlite_site.arena.append([e.ResponseDisabled(response_id=f"image-{number}") for number in range(len(MODELS))])
     sqlite_site.observatory.refresh()
     assert [client.get(matchup[f"url_{side}"]).status_code for side in "ab"] == [404, 404]
-    links = ShownLinks(SECRET)
+    links = AnswerLinks(SECRET)
     by_id = (
         links.public_url("image-0", "image"),
         links.operator_url("image-0", "image"),
@@ -191,7 +192,7 @@ def test_an_answer_that_an_administrator_switched_off_is_gone(sqlite_site: Small
 
 
 def test_pages_that_show_authors_show_their_files(sqlite_site: SmallSite) -> None:
-    from tiltyard.arena.policy import read_policy
+    from tiltyard.arena import read_policy
 
     made = only(sqlite_site.arena, "image")
     client = sqlite_site.client()

@@ -13,14 +13,9 @@ from tests.forked import PATIENCE_SECONDS
 from tests.processes import wait_until
 from tests.web.holding import held
 from tests.web.sites import QUICK, SCRAPER, SmallSite, catalog, vote_once
-from tiltyard.arena import commands
-from tiltyard.arena.events import Choice
-from tiltyard.arena.following import parts
-from tiltyard.arena.following.observatory import Observatory
-from tiltyard.arena.following.parts import VotePart
-from tiltyard.arena.service import Arena
+from tiltyard.arena import Arena, Choice, ThreadHealth, commands
+from tiltyard.arena.following import Observatory, VotePart, parts
 from tiltyard.arena.store.verify import verify
-from tiltyard.arena.thread_health import ThreadHealth
 
 
 class Fails:

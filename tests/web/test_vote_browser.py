@@ -12,8 +12,8 @@ from tests.browsers import LOOKS, Looks, broken_rules, change_screen, new_contex
 from tests.sizes import size
 from tests.web.conftest import Visits
 from tests.web.sites import IDENTIFYING, NAMES, answer, catalog, live_site
+from tiltyard.arena import Arena
 from tiltyard.arena import events as e
-from tiltyard.arena.service import Arena
 from tiltyard.arena.store import Store
 
 if TYPE_CHECKING:

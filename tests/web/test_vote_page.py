@@ -24,11 +24,10 @@ from tests.web.sites import (
     vote_once,
     vote_page,
 )
+from tiltyard.arena import Arena, Limits, Policy
+from tiltyard.arena import clock as clock_now
 from tiltyard.arena import events as e
-from tiltyard.arena.following.observatory import Observatory
-from tiltyard.arena.policy import Limits, Policy
-from tiltyard.arena.service import Arena
-from tiltyard.arena.service import clock as clock_now
+from tiltyard.arena.following import Observatory
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.verify import verify
 from tiltyard.web.app import create_app

@@ -14,10 +14,10 @@ from tests.browsers import turn_to
 from tests.web.board_fixtures import MODELS, NAMES, retire, week_of_votes, world
 from tests.web.conftest import Visits
 from tests.web.sites import ADMIN_SECRET, SECRET, LiveServer
-from tiltyard.arena.service import Arena
+from tiltyard.arena import Arena
 from tiltyard.arena.simulation.ledger import FIRST_DAY
 from tiltyard.arena.store import Store
-from tiltyard.reporting.weekly import keep_finished_weeks
+from tiltyard.reporting import keep_finished_weeks
 from tiltyard.web.app import create_app
 from tiltyard.web.settings import SiteSettings
 

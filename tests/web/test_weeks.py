@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from tests.web.board_fixtures import BoardSite, board_site, week_of_votes
 from tiltyard.arena import events as e
 from tiltyard.arena.simulation.ledger import FIRST_DAY
-from tiltyard.arena.store import Store
-from tiltyard.arena.store.weeks import GRACE, Week, kept_weeks, week_texts, weeks_with_votes
+from tiltyard.arena.store import Store, Week, kept_weeks, week_texts, weeks_with_votes
+from tiltyard.arena.store.weeks import GRACE
 from tiltyard.errors import OptionError
-from tiltyard.reporting.weekly import keep_finished_weeks, write_folder
+from tiltyard.reporting import keep_finished_weeks, write_folder
 
 LATER = FIRST_DAY + 60 * 86_400 * 1_000_000
 FIRST, SECOND = "2026-W01", "2026-W02"
@@ -92,7 +92,7 @@ def test_the_folder_has_every_form_and_a_second_copy_changes_nothing(store: Stor
     folder = tmp_path / "weeks"
     assert write_folder(store, folder) == 2
     names = {path.name for path in folder.iterdir()}
-    assert names == {"index.html", *(f"{week}.{kind}" for week in (FIRST, SECOND) for kind in ("html", "md", "json"))}
+    assert names == {"index.html", *(f"{week}.{kind}" for week in (FIRST, SECOND) for kind in ("html", "json"))}
     times = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
     assert write_folder(store, folder) == 0
     assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == times

@@ -18,9 +18,7 @@ from tests.forked import PATIENCE_SECONDS, Forked, script
 from tests.processes import wait_for
 from tests.sizes import size
 from tests.web.sites import SECRET, catalog, form_in, vote_page
-from tiltyard.arena.events import SettingsChanged
-from tiltyard.arena.policy import DefenceRules, Policy
-from tiltyard.arena.service import Arena
+from tiltyard.arena import Arena, DefenceRules, Policy, SettingsChanged
 from tiltyard.arena.store.verify import verify
 from tiltyard.errors import OptionError, StoreError
 from tiltyard.web.serving import serve

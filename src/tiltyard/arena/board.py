@@ -20,25 +20,23 @@ from tiltyard.arena.ratings import Ratings
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.units import HOUR
 from tiltyard.types import Floats
-from tiltyard.validity import coverage as evenness
-from tiltyard.validity.coverage import (
-    pair_completeness,
-    pair_coverage_scores,
-    prompt_coverage,
-    prompts_needed,
-)
-from tiltyard.validity.publication import (
+from tiltyard.validity import (
     Badge,
     Floor,
     Publication,
     badge,
     confidence_percent,
+    expected_scores,
     order_rule,
+    pair_completeness,
+    pair_coverage_scores,
     places_rule,
-    publication,
+    prompt_coverage,
+    prompts_needed,
     voter_rule,
 )
-from tiltyard.validity.voters import expected_scores
+from tiltyard.validity import coverage as evenness
+from tiltyard.validity.publication import publication
 
 OrderedBy = Literal["legacy_elo", "conservative"]
 

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from tiltyard.arena.media import clean
+from tiltyard.arena.media.cleaning import clean
 from tiltyard.arena.policy import MediaRules
-from tiltyard.arena.store import Store
 from tiltyard.arena.store.files import CleanFile, StoredFile, stored_files
-from tiltyard.bank import AnswerKind, Response
-from tiltyard.bank.responses import answer_path
+from tiltyard.arena.store.store import Store
+from tiltyard.bank import AnswerKind, Response, answer_path
 from tiltyard.errors import BankError
 from tiltyard.files import write_bytes
 

@@ -19,7 +19,7 @@ from tiltyard.arena.policy import FlagRules, Limits
 from tiltyard.arena.units import DAY, HOUR, MINUTE, SECOND
 from tiltyard.arena.votes import VoteTable
 from tiltyard.arena.weights import ContestedModel
-from tiltyard.validity.voters import (
+from tiltyard.validity import (
     LEAST_VOTES,
     Anomaly,
     SessionActs,

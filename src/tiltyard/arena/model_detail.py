@@ -22,13 +22,11 @@ from tiltyard.arena.events import Choice
 from tiltyard.arena.state import ArenaState, CastVote, VoteStanding
 from tiltyard.arena.tallies import pair_of
 from tiltyard.arena.votes import VoteTable
-from tiltyard.battles.battle import Outcome
+from tiltyard.battles import Outcome
 from tiltyard.errors import ArenaError
-from tiltyard.ratings.quantiles import normal_quantile
+from tiltyard.ratings import normal_quantile
 from tiltyard.types import Floats, Ints
-from tiltyard.validity.agreement import wilson
-from tiltyard.validity.coverage import deficits, neighbours
-from tiltyard.validity.voters import expected_scores
+from tiltyard.validity import deficits, expected_scores, neighbours, wilson
 
 RECENT = 20
 """Recent form looks at this many votes."""

@@ -19,9 +19,8 @@ import numpy as np
 
 from tiltyard.arena.policy import IntervalRules, SpeakFor
 from tiltyard.arena.votes import VoteTable
-from tiltyard.boards.bradley_terry import BradleyTerry
-from tiltyard.boards.leaderboard import Leaderboard
-from tiltyard.ratings.ranks import RankIntervals, kendall_tau
+from tiltyard.boards import BradleyTerry, Leaderboard
+from tiltyard.ratings import RankIntervals, kendall_tau
 from tiltyard.types import Floats
 
 

@@ -14,7 +14,7 @@ import msgspec
 from tiltyard.arena.kept import DAYS
 from tiltyard.arena.reasons import BallotRules
 from tiltyard.errors import OptionError
-from tiltyard.ratings.glicko2 import Glicko2Settings
+from tiltyard.ratings import Glicko2Settings
 
 TextsPublic = Literal["after_retirement", "always"]
 """When the answers to a prompt are public with their authors."""

@@ -16,10 +16,15 @@ from numpy.typing import NDArray
 from tiltyard.arena.events import Choice
 from tiltyard.arena.policy import RatingRules
 from tiltyard.arena.votes import VoteTable
-from tiltyard.ratings import LOGITS_PER_POINT
-from tiltyard.ratings.elo_kernels import rate_with_baseline
-from tiltyard.ratings.glicko2 import EVERY_ONE, PLAIN_SECONDS_PER_BATTLE, Glicko2State, rate_battles
-from tiltyard.ratings.glicko2_kernels import rate_one_by_one
+from tiltyard.ratings import (
+    EVERY_ONE,
+    LOGITS_PER_POINT,
+    PLAIN_SECONDS_PER_BATTLE,
+    Glicko2State,
+    rate_battles,
+    rate_one_by_one,
+    rate_with_baseline,
+)
 from tiltyard.types import Floats
 
 Votes = NDArray[np.int32]

@@ -33,8 +33,9 @@ from tiltyard.arena.policy import Policy
 from tiltyard.arena.ratings import rate_votes
 from tiltyard.arena.service import Arena
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.store import Store, reading, site_texts
+from tiltyard.arena.store import reading, site_texts
 from tiltyard.arena.store.checkpoints import decode_state, encode_state, load_votes
+from tiltyard.arena.store.store import Store
 from tiltyard.arena.votes import CastVote, CatalogNames, VoteColumns, VoteStanding
 from tiltyard.arena.weights import ContestedModel, contested_models
 

@@ -16,13 +16,14 @@ import numpy as np
 from tiltyard.arena import commands
 from tiltyard.arena.commands import Command, Mailbox, Receipt, ServedMatchup
 from tiltyard.arena.events import AnyBody, Choice
-from tiltyard.arena.matchmaking import Chooser, Matchmaker
+from tiltyard.arena.matchmaking.choosing import Matchmaker
+from tiltyard.arena.matchmaking.matchup import Chooser
 from tiltyard.arena.randomness import random_id
 from tiltyard.arena.ratings import Ratings
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.store import Store
 from tiltyard.arena.store.files import CleanFile
 from tiltyard.arena.store.forgetting import forget_again
+from tiltyard.arena.store.store import Store
 from tiltyard.arena.store.visitors import Quota
 from tiltyard.arena.thread_health import ThreadHealth
 from tiltyard.arena.writer import Load, Writer

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.events import Choice, ModelAdded, PromptAdded
 from tiltyard.arena.units import HOUR
-from tiltyard.battles.battle import Outcome, Source
-from tiltyard.battles.table import BattleTable, Codes
+from tiltyard.battles import BattleTable, Codes, Outcome, Source
 from tiltyard.types import Bools, Floats, Ints
 
 Int8s = NDArray[np.int8]

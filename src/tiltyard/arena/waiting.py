@@ -19,7 +19,7 @@ from numpy.random import Generator
 
 from tiltyard.arena import events as e
 from tiltyard.arena.events import AnyBody, Lane
-from tiltyard.arena.matchmaking import ChosenMatchup, SeenMatchups
+from tiltyard.arena.matchmaking.matchup import ChosenMatchup, SeenMatchups
 from tiltyard.arena.policy import WaitingRules
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.tallies import Pair, pair_of

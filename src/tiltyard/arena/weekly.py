@@ -28,18 +28,28 @@ from tiltyard.arena.state import ArenaState
 from tiltyard.arena.units import HOUR
 from tiltyard.arena.votes import VoteTable
 from tiltyard.types import Ints, named
-from tiltyard.validity.calibration import CalibrationCurve, ConfidenceBin
-from tiltyard.validity.churn import Churn, ConfidenceStability, Known, Standings, confidence_stability, top_churn
-from tiltyard.validity.fairness import (
+from tiltyard.validity import (
+    CalibrationCurve,
+    Churn,
+    ConfidenceBin,
+    ConfidenceStability,
     ExposureFairness,
+    Known,
     LaneShare,
+    Publication,
+    QualityFlag,
+    QualityVotes,
     SideBalance,
+    Standings,
+    Status,
+    confidence_stability,
     exposure_fairness,
+    high_both_bad,
     lane_shares,
+    rising_both_bad,
     side_balance,
+    top_churn,
 )
-from tiltyard.validity.publication import Publication, Status
-from tiltyard.validity.quality import QualityFlag, QualityVotes, high_both_bad, rising_both_bad
 
 
 class BoardAt(msgspec.Struct, frozen=True):

@@ -35,8 +35,7 @@ from tiltyard.arena.votes import CastVote, VoteColumns, VoteStanding, VoteTable,
 from tiltyard.arena.voting import choice_if_unrendered
 from tiltyard.errors import ArenaError, OptionError, TiltyardError
 from tiltyard.files import json_text
-from tiltyard.pages.escaping import look_alikes, seen
-from tiltyard.pages.figures import day, plural
+from tiltyard.pages import day, look_alikes, plural, seen
 
 T = TypeVar("T")
 

@@ -43,15 +43,17 @@ from tiltyard.arena.commands import (
 )
 from tiltyard.arena.events import Event, Expired, MatchupServed, PromptAdded, ResponseAdded
 from tiltyard.arena.limits import Limiter
-from tiltyard.arena.matchmaking import Chooser, FollowsLog, Matchmaker, SeenMatchups, served_event
+from tiltyard.arena.matchmaking.choosing import Matchmaker
+from tiltyard.arena.matchmaking.matchup import Chooser, FollowsLog, SeenMatchups, served_event
 from tiltyard.arena.randomness import random_seed
 from tiltyard.arena.running import RunningRatings
 from tiltyard.arena.schedule import Reserved
-from tiltyard.arena.store import Store, files, log, matchups
+from tiltyard.arena.store import files, log, matchups
 from tiltyard.arena.store.checkpoints import load_state
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.desk import add_report, note_withdrawn
 from tiltyard.arena.store.forgetting import tidy
+from tiltyard.arena.store.store import Store
 from tiltyard.arena.store.visitors import try_write
 from tiltyard.arena.thread_health import ThreadHealth
 from tiltyard.arena.waiting import WaitingPairs, again_for, shown_pair

@@ -1,8 +1,8 @@
 """The careful reader: row by row, so that a bad row can be named and explained.
 
 It is used where the fast reader found something wrong or could not read at all, and for rows that are Python objects
-already. It applies the same rules (`settle`), a batch of rows at a time. `locate` does the same for typed sources
-(Parquet, a frame), whose rows have numbers but no lines.
+already. It applies the same rules (`validate_rows`), a batch of rows at a time. `read_typed_rows` does the same for
+typed sources (Parquet, a frame), whose rows have numbers but no lines.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import numpy as np
 from tiltyard.battles.battle import OUTCOME_LABELS, SOURCE_LABELS
 from tiltyard.battles.fast import filtered, identifier, json_value, literal, load, session, where_error
 from tiltyard.battles.formats import side_of
-from tiltyard.battles.inputs import DAMAGED, UTF_8_MARK, FileKind, Part, delimiter, is_text, to_utf_8
+from tiltyard.battles.inputs import DAMAGED, UTF_8_MARK, BattleFile, FileKind, delimiter, is_text, to_utf_8
 from tiltyard.battles.layout import STRICT_NUMBERS, WRONG, Field, FieldKind, Layout, read_label, read_number, read_time
-from tiltyard.battles.settle import LEAST_WEIGHT, MOST_WEIGHT, LabelColumn, RawBatch, Reason, settle
+from tiltyard.battles.settle import LEAST_WEIGHT, MOST_WEIGHT, LabelColumn, RawBatch, Reason, validate_rows
 from tiltyard.battles.table import MISSING, BattleTable, Codes, concat, hash_text
 from tiltyard.errors import BadRow, OptionValue
 
@@ -203,7 +203,7 @@ def read_carefully(lines: Iterable[RawRow], layout: Layout, bad_rows: BadRows) -
             kept = kept_by_where(good, layout)
             batch = [line for line in batch if line.fault is not None or id(line) in kept]
             good = [line for line in batch if line.fault is None]
-        settled = settle(raw_batch([line.row for line in good], layout), layout)
+        settled = validate_rows(raw_batch([line.row for line in good], layout), layout)
         tables.append(settled.table)
         reasons = iter(settled.reasons.tolist())
         for line in batch:
@@ -214,7 +214,7 @@ def read_carefully(lines: Iterable[RawRow], layout: Layout, bad_rows: BadRows) -
             if bad_rows.wants(reason):
                 detail = line.detail or explain(reason, line.row, layout)
                 bad_rows.add(RowProblem(reason, line.where, detail))
-    table = concat(tables) if tables else settle(raw_batch([], layout), layout).table
+    table = concat(tables) if tables else validate_rows(raw_batch([], layout), layout).table
     return replace(table, skipped=bad_rows.skipped)
 
 
@@ -277,7 +277,7 @@ def kept_by_where(lines: list[RawRow], layout: Layout) -> set[int]:
     return {id(lines[at]) for (at,) in kept}
 
 
-def file_lines(part: Part) -> Iterator[RawRow]:
+def file_lines(part: BattleFile) -> Iterator[RawRow]:
     """The rows of a text file, with the place of each as `file:line`; a zipped one that is cut off ends in a fault."""
     read = {FileKind.JSONL: _json_lines, FileKind.JSON_ARRAY: _json_array}.get(part.kind, _csv_lines)
     try:
@@ -296,7 +296,7 @@ def row_lines(rows: Iterable[object]) -> Iterator[RawRow]:
             yield RawRow(where, {}, Reason.BROKEN_LINE, f"{shown(row)} is not a battle or a mapping")
 
 
-def _json_lines(part: Part) -> Iterator[RawRow]:
+def _json_lines(part: BattleFile) -> Iterator[RawRow]:
     decode = msgspec.json.Decoder().decode
     with part.open() as file:
         for number, line in enumerate(file, start=1):
@@ -318,7 +318,7 @@ def _unreadable(where: str, text: bytes, error: Exception) -> RawRow:
     return RawRow(where, {}, Reason.BROKEN_LINE, f"{shown(seen)} is not JSON ({error})")
 
 
-def _json_array(part: Part) -> Iterator[RawRow]:
+def _json_array(part: BattleFile) -> Iterator[RawRow]:
     with part.open() as file:
         rows = msgspec.json.decode(file.read().removeprefix(UTF_8_MARK))
     for number, row in enumerate(rows, start=1):
@@ -331,7 +331,7 @@ def _json_row(where: str, row: object) -> RawRow:
     return RawRow(where, {}, Reason.BROKEN_LINE, f"{shown(row)} is not a JSON object")
 
 
-def _csv_lines(part: Part) -> Iterator[RawRow]:
+def _csv_lines(part: BattleFile) -> Iterator[RawRow]:
     """CSV rows; bytes that are not UTF-8 are carried through as lone surrogates and found row by row."""
     with part.open() as file:
         text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
@@ -360,11 +360,13 @@ def _csv_line(where: str, names: list[str], cells: list[str]) -> RawRow:
     return RawRow(where, {name: cell or None for name, cell in zip(names, cells, strict=True)})
 
 
-def locate(connection: DuckDBPyConnection, rows: str, layout: Layout, name: str, bad_rows: BadRows) -> BattleTable:
+def read_typed_rows(
+    connection: DuckDBPyConnection, rows: str, layout: Layout, name: str, bad_rows: BadRows
+) -> BattleTable:
     """The battles of a typed source; of the bad rows, the counts and the first few by number and value."""
     layout = msgspec.structs.replace(layout, counted=False)
     numbered = f"(SELECT *, row_number() OVER () AS {identifier(ROW)} FROM {rows})"
-    settled = settle(load(connection, numbered, layout), layout)
+    settled = validate_rows(load(connection, numbered, layout), layout)
     for reason, count in settled.counts().items():
         bad_rows.counts[reason] = bad_rows.counts.get(reason, 0) + count
     bad = np.flatnonzero(settled.reasons).tolist()

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tiltyard.battles.careful import BadRows, RawRow, file_lines, read_carefully
 from tiltyard.battles.fast import file_rows, identifier, json_value, session
 from tiltyard.battles.formats import listed
-from tiltyard.battles.inputs import FileKind, Part, PathLike
+from tiltyard.battles.inputs import BattleFile, FileKind, PathLike
 from tiltyard.battles.layout import Layout, ReadBattlesOptions
 from tiltyard.battles.reading import find_sources
 from tiltyard.battles.table import BattleTable, concat
@@ -115,7 +115,9 @@ CONVERSATIONS = ("conversation_a", "conversation_b")
 FETCHED_ROWS = 500
 
 
-def _rows(part: Part, layout: Layout, texts: Sequence[str], only: Collection[int] | None = None) -> Iterator[RawRow]:
+def _rows(
+    part: BattleFile, layout: Layout, texts: Sequence[str], only: Collection[int] | None = None
+) -> Iterator[RawRow]:
     """The rows of a file, or some of them by their places, in order.
 
     A Parquet file is read by one thread and a few rows at a time, so that long texts do not pile up.
@@ -146,7 +148,7 @@ def _rows(part: Part, layout: Layout, texts: Sequence[str], only: Collection[int
 class _Passed(NamedTuple):
     """A file that was read, and which of its rows are battles, with their places."""
 
-    part: Part
+    part: BattleFile
     layout: Layout
     rows: list[int]
     places: list[str]
@@ -165,7 +167,7 @@ class BattleConversations:
     asked: NDArray[np.int64]
     replied: NDArray[np.int64]
     missing: NDArray[np.int8]
-    files: tuple[Part, ...]
+    files: tuple[BattleFile, ...]
     has_text_columns: bool
     turns: Turns
     columns: tuple[str, str]
@@ -246,7 +248,7 @@ def read_conversations(
 
 
 def _read(
-    part: Part, layout: Layout, turns: Turns, texts: tuple[str, str], on_bad: OnBad
+    part: BattleFile, layout: Layout, turns: Turns, texts: tuple[str, str], on_bad: OnBad
 ) -> tuple[BattleTable, _Passed, array[int]]:
     """The battles of a file, and for both sides of each three numbers: what was asked, what was replied, why neither.
 

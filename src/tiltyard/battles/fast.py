@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.inputs import FileKind, Header, Part, RawColumn, delimiter
+from tiltyard.battles.inputs import BattleFile, FileKind, Header, RawColumn, delimiter
 from tiltyard.battles.layout import BLANKS, STRICT_NUMBERS, WHOLE, Field, FieldKind, Layout
 from tiltyard.battles.settle import LabelColumn, RawBatch
 from tiltyard.battles.table import Codes
@@ -144,7 +144,7 @@ def literal(text: str) -> str:
 
 
 def file_rows(
-    parts: Sequence[Part],
+    parts: Sequence[BattleFile],
     header: Header,
     columns: Iterable[str],
     *,
@@ -465,7 +465,7 @@ def json_value(text: str | None) -> object:
         return float("nan")
 
 
-def about_rows(parts: Sequence[Part]) -> float:
+def about_rows(parts: Sequence[BattleFile]) -> float:
     """About how many rows files have, without reading them: Parquet files say it, text files by their size."""
     typed = [literal(no_glob(part.path)) for part in parts if part.kind is FileKind.PARQUET]
     texts = [part for part in parts if part.kind is not FileKind.PARQUET]

@@ -99,7 +99,7 @@ def damage(name: str, error: Exception) -> BattleError:
     return BattleError(f"{name} cannot be unzipped: {error}. Copy or write it again.")
 
 
-class Part(msgspec.Struct, frozen=True):
+class BattleFile(msgspec.Struct, frozen=True):
     """One file of battles: `path` is read, `name` is what messages call it."""
 
     path: Path
@@ -122,7 +122,7 @@ def suffix_kind(path: PathLike) -> tuple[FileKind | None, bool]:
     return kind, zipped
 
 
-def find_parts(path: PathLike) -> list[Part]:
+def find_parts(path: PathLike) -> list[BattleFile]:
     """The files that a path, a folder, a glob or "-" stands for; those of a folder or glob sorted."""
     if str(path) == "-":
         return [_spooled("-", "stdin")]
@@ -150,7 +150,7 @@ def _matches(path: PathLike) -> list[str]:
     return matches
 
 
-def _folder(folder: Path) -> list[Part]:
+def _folder(folder: Path) -> list[BattleFile]:
     if (folder / MATCHES).is_file() and not (folder / SCORES).is_file():
         raise BattleError(f"{folder} has matches but no verdict: its run has not finished, or skipped judging. Run it.")
     known = [path for path in folder.iterdir() if suffix_kind(path)[0] is not None or path.suffix == ZIPPED_LOG]
@@ -160,7 +160,7 @@ def _folder(folder: Path) -> list[Part]:
     return [_part(file, str(file)) for file in files]
 
 
-def _part(path: Path, name: str) -> Part:
+def _part(path: Path, name: str) -> BattleFile:
     kind, zipped = suffix_kind(path)
     if path.stat().st_size == 0:
         raise BattleError(f"{name} is empty. Remove it, or check what wrote it.")
@@ -172,7 +172,7 @@ def _part(path: Path, name: str) -> Part:
         start = _start(path, name, zipped=zipped)
         _refuse_utf_16(start, name)
         kind = _separated(start) if kind is FileKind.CSV else kind
-    return Part(path, name, kind, zipped)
+    return BattleFile(path, name, kind, zipped)
 
 
 def _separated(start: bytes) -> FileKind:
@@ -222,10 +222,10 @@ def _sniff(path: Path, name: str) -> tuple[FileKind, bool]:
     return _separated(text), zipped
 
 
-_spools: dict[object, Part] = {}
+_spools: dict[object, BattleFile] = {}
 
 
-def _spooled(source: str, name: str) -> Part:
+def _spooled(source: str, name: str) -> BattleFile:
     """Standard input or a pipe, which can be read only once, as a temporary file that is removed at the end.
 
     Asked again for the same source, it gives the same file.
@@ -242,7 +242,7 @@ def _spooled(source: str, name: str) -> Part:
         atexit.register(path.unlink, missing_ok=True)
         if path.stat().st_size == 0:
             raise BattleError(f"{name} is empty. Pipe battles into it, or name a file.")
-        _spools[key] = Part(path, name, *_sniff(path, name))
+        _spools[key] = BattleFile(path, name, *_sniff(path, name))
     return _spools[key]
 
 
@@ -292,7 +292,7 @@ class Header(msgspec.Struct, frozen=True, eq=False):
         return tuple(name for name, column in self.columns.items() if column.inner is None)
 
 
-def file_header(part: Part) -> Header:
+def file_header(part: BattleFile) -> Header:
     """The columns of a text file, from its first lines (and some further in, where that is cheap)."""
     if part.kind is FileKind.ZIP:
         raise BattleError(
@@ -407,7 +407,7 @@ def sql_holds(sql_type: str) -> CellType:
     return "text"
 
 
-def _json_sample(part: Part) -> list[dict[str, Any]]:
+def _json_sample(part: BattleFile) -> list[dict[str, Any]]:
     if part.kind is FileKind.JSON_ARRAY:
         with part.open() as file:
             try:
@@ -427,7 +427,7 @@ def _json_sample(part: Part) -> list[dict[str, Any]]:
     return sample
 
 
-def _sample_lines(part: Part) -> list[bytes]:
+def _sample_lines(part: BattleFile) -> list[bytes]:
     """Lines from the start of a file and, unless it is zipped, from its middle and its end."""
     with part.open() as file:
         lines = file.readlines(SAMPLE_BYTES)
@@ -451,7 +451,7 @@ def json_object(line: bytes | str) -> dict[str, Any] | None:
     return row if isinstance(row, dict) else None
 
 
-def _csv_sample(part: Part) -> tuple[list[str], list[list[str]]]:
+def _csv_sample(part: BattleFile) -> tuple[list[str], list[list[str]]]:
     with part.open() as file:
         text = io.TextIOWrapper(file, encoding="utf-8-sig", errors="surrogateescape", newline="")
         reader = csv.reader(text, delimiter=delimiter(part.kind))
@@ -472,7 +472,7 @@ def _csv_sample(part: Part) -> tuple[list[str], list[list[str]]]:
     return names, rows
 
 
-def _not_utf_8(part: Part) -> BattleError:
+def _not_utf_8(part: BattleFile) -> BattleError:
     return BattleError(f"{part.name} is not UTF-8 text. {to_utf_8('WINDOWS-1252', part.name)} (if it is Latin-1).")
 
 

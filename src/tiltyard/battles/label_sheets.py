@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles.battle import Source
-from tiltyard.battles.opened import BattleData, Opened
-from tiltyard.battles.reading import find_problems, peek, read_battles
+from tiltyard.battles.reading import BattleData, Opened, find_problems, peek, read_battles
 from tiltyard.battles.table import MISSING, BattleTable, Codes
 from tiltyard.errors import BattleError, NoBattles, OptionError
 from tiltyard.files import write_json

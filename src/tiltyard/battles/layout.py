@@ -123,7 +123,7 @@ Recognise = Callable[[Header, str, ColumnMap], Format]
 
 def choose_format(
     header: Header,
-    options: ReadBattlesOptions,
+    options: ReadingOptions,
     where: str,
     recognise: Recognise = formats.recognise,
 ) -> Format:

@@ -26,7 +26,7 @@ from tiltyard.battles.careful import RawRow
 from tiltyard.battles.eval_logs import BATTLE, LoggedBattles, ScoredAnswer, ScoredRun, pair_scores
 from tiltyard.battles.fast import literal, session
 from tiltyard.battles.formats import FORMAT_NAMES
-from tiltyard.battles.inputs import DAMAGED, UTF_8_MARK, FileKind, Part, damage, find_parts, json_object
+from tiltyard.battles.inputs import DAMAGED, UTF_8_MARK, BattleFile, FileKind, damage, find_parts, json_object
 from tiltyard.battles.settle import Reason
 from tiltyard.errors import BattleError, OptionError
 
@@ -49,7 +49,7 @@ SMALLER_IS_BETTER = re.compile("perplexity|bits_per_byte|brier|^(ter|wer|cer|mer
 """Metrics of lm-evaluation-harness of which less is better, where its summary does not say."""
 
 
-def document(part: Part, kind: type = dict) -> Any:
+def document(part: BattleFile, kind: type = dict) -> Any:
     """A file that is one JSON object, or another kind of value."""
     with part.open() as file:
         return decoded(file.read(), part.name, kind)
@@ -67,7 +67,7 @@ def decoded(content: bytes, name: str, kind: type = dict) -> Any:
     return value
 
 
-def objects(part: Part) -> Iterator[tuple[str, dict[str, Any]]]:
+def objects(part: BattleFile) -> Iterator[tuple[str, dict[str, Any]]]:
     """The JSON object of each line, and where it is."""
     with part.open() as file:
         for number, line in enumerate(file, start=1):
@@ -121,11 +121,11 @@ class _Answers:
         )
 
 
-def _stem(part: Part) -> str:
+def _stem(part: BattleFile) -> str:
     return Path(part.name).name.removesuffix(".gz").rpartition(".")[0] or part.name
 
 
-def _list_in(part: Part, key: str) -> list[dict[str, Any]]:
+def _list_in(part: BattleFile, key: str) -> list[dict[str, Any]]:
     """The objects of a file that is a list of them, or an object with the list under a key."""
     held = document(part, object)
     rows = held.get(key) if isinstance(held, dict) else held
@@ -145,7 +145,7 @@ def _unlike(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
     return {one: text if text and many[text] == 1 else f"{text} ({one})".strip() for one, text in texts.items()}
 
 
-def inspect_runs(part: Part) -> list[ScoredRun]:
+def inspect_runs(part: BattleFile) -> list[ScoredRun]:
     """One log of Inspect: one model on one task. A sample's scorers are metrics, and so are the parts of a score."""
     if part.kind is FileKind.ZIP:
         header, samples = _zipped_inspect(part)
@@ -202,7 +202,7 @@ def _inspect_answer(sample: Mapping[str, Any], task: str | None, file: str) -> S
     )
 
 
-def _zipped_inspect(part: Part) -> tuple[dict[str, Any], list[Any]]:
+def _zipped_inspect(part: BattleFile) -> tuple[dict[str, Any], list[Any]]:
     """The header of a log, and the summaries of its samples: whole, or as far as an interrupted run came."""
     try:
         with zipfile.ZipFile(part.path) as archive:
@@ -248,7 +248,7 @@ def _member(archive: zipfile.ZipFile, name: str) -> bytes:
     return str(row[0]).encode() if row else b""
 
 
-def promptfoo_runs(part: Part) -> list[ScoredRun]:
+def promptfoo_runs(part: BattleFile) -> list[ScoredRun]:
     """One output file of promptfoo: each provider, or each prompt template, or each pair of these, is a model."""
     held = document(part)["results"]
     rows = sorted(
@@ -308,7 +308,7 @@ def _contestants(provider_of: Mapping[Hashable, str], template_of: Mapping[Hasha
     return {at: name if count[name] == 1 else f"{name} #{n}" for n, (at, name) in enumerate(names.items(), start=1)}
 
 
-def lm_eval_runs(part: Part) -> list[ScoredRun]:
+def lm_eval_runs(part: BattleFile) -> list[ScoredRun]:
     """One file of samples of lm-evaluation-harness: one model on one task.
 
     The model is named in the summary beside it, else by its folder.
@@ -370,7 +370,7 @@ class _Judgment(msgspec.Struct, frozen=True):
 JUDGMENT_KEYS = frozenset(_Judgment.__struct_fields__)
 
 
-def judgment_battles(parts: Sequence[Part], band: float) -> LoggedBattles:  # noqa: ARG001 - judgments have no band
+def judgment_battles(parts: Sequence[BattleFile], band: float) -> LoggedBattles:  # noqa: ARG001 - judgments have no band
     """The judgments of a tournament, each settled from both orders."""
     return LoggedBattles([_settled(where, row) for part in parts for where, row in objects(part)])
 
@@ -398,7 +398,7 @@ def _settled(where: str, row: Mapping[str, Any]) -> RawRow:
     return RawRow(where, battle)
 
 
-def mt_bench_battles(parts: Sequence[Part], band: float) -> LoggedBattles:
+def mt_bench_battles(parts: Sequence[BattleFile], band: float) -> LoggedBattles:
     """Files of judgments of MT-bench: pairs judged in both orders as they are, grades of single answers by score."""
     rows: list[RawRow] = []
     grades: dict[str | None, dict[str, list[ScoredAnswer]]] = defaultdict(lambda: defaultdict(list))
@@ -420,7 +420,7 @@ def mt_bench_battles(parts: Sequence[Part], band: float) -> LoggedBattles:
     return LoggedBattles(rows, unpaired)
 
 
-def mt_bench_runs(part: Part) -> list[ScoredRun]:
+def mt_bench_runs(part: BattleFile) -> list[ScoredRun]:
     """The grades of single answers in a file of MT-bench; each turn of a conversation is a prompt of its own."""
     answers: dict[tuple[str, str | None], list[ScoredAnswer]] = defaultdict(list)
     for where, row in objects(part):
@@ -476,7 +476,7 @@ MODEL_ATTRIBUTES = ("gen_ai.request.model", "gen_ai.response.model", "llm.model_
 PROMPT_ATTRIBUTES = ("input.value", "gen_ai.input.messages", "gen_ai.prompt")
 
 
-def deepeval_runs(part: Part) -> list[ScoredRun]:
+def deepeval_runs(part: BattleFile) -> list[ScoredRun]:
     """One test run of deepeval: what its results folder or `.latest_test_run.json` holds."""
     held = document(part)
     held = held.get("testRunData") or held
@@ -495,7 +495,7 @@ def deepeval_runs(part: Part) -> list[ScoredRun]:
     return [ScoredRun(model=str(model), file=part.name, settings=told, answers=answers.answers)]
 
 
-def langfuse_runs(part: Part) -> list[ScoredRun]:
+def langfuse_runs(part: BattleFile) -> list[ScoredRun]:
     """Items of dataset runs ("experiments") as Langfuse's API gives them: each run is a model."""
     rows = _list_in(part, "data")
     names = _unlike((str(row.get("experimentItemId")), _asked(row.get("input"))) for row in rows)
@@ -509,7 +509,7 @@ def langfuse_runs(part: Part) -> list[ScoredRun]:
     return [ScoredRun(model=model, file=part.name, answers=some.answers) for model, some in runs.items()]
 
 
-def phoenix_runs(part: Part) -> list[ScoredRun]:
+def phoenix_runs(part: BattleFile) -> list[ScoredRun]:
     """One experiment of Phoenix, as its page and its API export it; the file is called as the experiment is."""
     rows = _list_in(part, "runs")
     names = _unlike((str(row.get("example_id")), _asked(row.get("input"))) for row in rows)
@@ -523,7 +523,7 @@ def phoenix_runs(part: Part) -> list[ScoredRun]:
     return [ScoredRun(model=_stem(part), file=part.name, answers=answers.answers)]
 
 
-def otel_runs(part: Part) -> list[ScoredRun]:
+def otel_runs(part: BattleFile) -> list[ScoredRun]:
     """Spans as OTLP JSON, with scores in events `gen_ai.evaluation.result`."""
     with part.open() as file:
         first = json_object(file.readline().removeprefix(UTF_8_MARK))
@@ -572,7 +572,7 @@ def _attributes(held: Mapping[str, Any]) -> dict[str, Any]:
 RATED = {"1": True, "-1": False}
 
 
-def open_webui_battles(parts: Iterable[Part], band: float) -> LoggedBattles:  # noqa: ARG001 - votes have no band
+def open_webui_battles(parts: Iterable[BattleFile], band: float) -> LoggedBattles:  # noqa: ARG001 - votes have no band
     """Feedback of Open WebUI: a thumb up beats the answers beside it, a thumb down loses to them.
 
     Feedback on an answer that stood alone compares nothing and is counted.
@@ -614,8 +614,8 @@ class LogReader(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     recognises: Callable[[bytes, Set[str]], bool] = lambda *_: False
-    runs: Callable[[Part], list[ScoredRun]] | None = None
-    battles: Callable[[Sequence[Part], float], LoggedBattles] | None = None
+    runs: Callable[[BattleFile], list[ScoredRun]] | None = None
+    battles: Callable[[Sequence[BattleFile], float], LoggedBattles] | None = None
 
 
 def _starts(pattern: bytes) -> Callable[[bytes, Set[str]], bool]:
@@ -678,7 +678,7 @@ def log_reader(name: str) -> LogReader | None:
     return reader
 
 
-def tool_of(part: Part, format: str) -> str | None:
+def tool_of(part: BattleFile, format: str) -> str | None:
     """The tool that wrote a file, by its contents, or as named where that reader plugs in; None for anything else."""
     if format not in READERS and format != "auto" and log_reader(format) is not None:
         return format
@@ -707,7 +707,7 @@ def _reader(tool: str) -> LogReader:
     return reader
 
 
-def read_logs(tool: str, parts: Sequence[Part], band: float) -> LoggedBattles:
+def read_logs(tool: str, parts: Sequence[BattleFile], band: float) -> LoggedBattles:
     """The battles in the logs of one tool; two models may be in one log or in two."""
     reader = _reader(tool)
     if reader.battles is None:
@@ -718,7 +718,7 @@ def read_logs(tool: str, parts: Sequence[Part], band: float) -> LoggedBattles:
         raise damage(parts[0].name, error) from None
 
 
-def read_runs(tool: str, parts: Sequence[Part]) -> list[ScoredRun]:
+def read_runs(tool: str, parts: Sequence[BattleFile]) -> list[ScoredRun]:
     """The scores in the logs of one tool, by model."""
     reader, part = _reader(tool), parts[0]
     if reader.runs is None:

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from tiltyard.battles.inputs import BATTLES, MANIFEST, MATCHES, SCORES, VERDICTS
-from tiltyard.battles.opened import BattleData, Opened
+from tiltyard.battles.reading import BattleData, Opened
 from tiltyard.errors import RunFolderError
 
 NEVER_ASKED, NO_ANSWER = "never asked", "no answer"

@@ -1,4 +1,4 @@
-"""Reading battles: `read_battles`, from any source, as a `BattleTable`.
+"""Reading battles: a source is opened once (`Opened`), and read as a `BattleTable` (`read_battles`).
 
 DuckDB reads a source in one pass. Small sources, and those with a bad row, are read row by row: the row can be named.
 """
@@ -6,25 +6,28 @@ DuckDB reads a source in one pass. Small sources, and those with a bad row, are 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
-from tiltyard.battles.battle import REQUIRED_FIELDS
+from tiltyard.battles.battle import REQUIRED_FIELDS, Battle
 from tiltyard.battles.careful import (
     BadRows,
     RawRow,
     file_lines,
     kept_by_where,
-    locate,
     read_carefully,
+    read_typed_rows,
+    row_lines,
     value_of,
 )
-from tiltyard.battles.eval_logs import UNPAIRED, check_tie_band
+from tiltyard.battles.eval_logs import UNPAIRED, LoggedBattles, check_tie_band
 from tiltyard.battles.fast import (
     LINE_BYTES,
     LONG_LINE_BYTES,
@@ -32,6 +35,8 @@ from tiltyard.battles.fast import (
     check_where,
     file_rows,
     give_back_memory,
+    identifier,
+    literal,
     load,
     needs_large_limits,
     repeated_ids,
@@ -39,25 +44,36 @@ from tiltyard.battles.fast import (
     session,
     where_error,
 )
-from tiltyard.battles.formats import Format, check_mapped, log_format, read_map
-from tiltyard.battles.frames import ReusableFrame
-from tiltyard.battles.inputs import Header, Part, RawColumn, header_of_rows, merged_header
+from tiltyard.battles.formats import Format, check_mapped, log_format, read_map, recognise
+from tiltyard.battles.frames import ReusableFrame, is_frame, is_spark_frame
+from tiltyard.battles.inputs import (
+    BattleFile,
+    FileKind,
+    Header,
+    PathLike,
+    RawColumn,
+    file_header,
+    find_parts,
+    header_of_rows,
+    merged_header,
+    typed_header,
+)
 from tiltyard.battles.layout import (
     Field,
     FieldKind,
     Layout,
     ReadBattlesOptions,
+    Recognise,
     choose_format,
     make_layout,
     present_columns,
     read_label,
 )
-from tiltyard.battles.log_readers import LM_EVAL_SUMMARY, log_reader
-from tiltyard.battles.opened import BattleData, Opened, frame_rows
-from tiltyard.battles.settle import Settled, settle
+from tiltyard.battles.log_readers import LM_EVAL_SUMMARY, log_reader, read_logs, tool_of
+from tiltyard.battles.settle import Settled, validate_rows
 from tiltyard.battles.table import BattleTable, concat, has_equal_rows, merge_equal
 from tiltyard.errors import BattleError, NoBattles, OptionError, OptionValue
-from tiltyard.options import Decider, Help, ReadingOptions, takes
+from tiltyard.options import Decider, Help, ReadingOptions, accepts_options
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -100,6 +116,247 @@ def look_alikes(names: Iterable[str]) -> list[tuple[str, ...]]:
     return [tuple(sorted(group)) for group in groups.values() if len(group) > 1]
 
 
+BattleData = PathLike | Iterable[PathLike] | BattleTable | Iterable[Battle | Mapping[str, Any]] | Any
+"""Anything battles can be read from: see `read_battles`."""
+
+
+class Peek(msgspec.Struct, frozen=True):
+    """What a source of battles looks like: its format, our optional columns in it, and its own columns."""
+
+    format: str
+    columns: tuple[str, ...]
+    raw_columns: tuple[str, ...]
+
+    @classmethod
+    def of(cls, seen: Iterable[tuple[Format, Header]]) -> Peek:
+        """What rows of these formats and headers look like together."""
+        pairs = list(seen)
+        names = dict.fromkeys(spelling.name for spelling, _ in pairs)
+        columns = dict.fromkeys(name for spelling, header in pairs for name in present_columns(header, spelling))
+        raw = dict.fromkeys(name for _, header in pairs for name in header.top_names)
+        return cls(" + ".join(names), tuple(columns), tuple(raw))
+
+
+class RowGroup(msgspec.Struct, frozen=True, eq=False):
+    """Rows of one shape: files of one kind and format (`parts`), logs of one tool, a frame, or Python objects (`held`).
+
+    `unpaired` is, for logs of another tool, how many answers have no other to be compared with.
+    """
+
+    name: str
+    header: Header
+    format: Format
+    parts: Sequence[BattleFile] = ()
+    frame: ReusableFrame | None = None
+    held: Sequence[RawRow] | None = None
+    unpaired: int | None = None
+
+
+class Opened:
+    """What somebody gave as battles or scores. Everything about it is found when first asked for, and only once.
+
+    `data` is what was given; `items` are its paths or rows, `frame` is its frame, and None where it has none. What is
+    known of files may be shared (`like`). `engine` is what should read it: `duckdb`, or `spark`.
+    """
+
+    engine = "duckdb"
+
+    def __init__(self, data: Any, like: Opened | None = None) -> None:
+        self.data: Any = data
+        self.items: list[Any] | None = None
+        self.frame: ReusableFrame | None = None
+        self.header: Callable[[BattleFile], Header] = cache(_file_header) if like is None else like.header
+        self.tool: Callable[[BattleFile, str], str | None] = cache(tool_of) if like is None else like.tool
+        self.recognise: Recognise = cache(recognise) if like is None else like.recognise
+        self.read_logs: Callable[[str, tuple[BattleFile, ...], float], LoggedBattles] = (
+            cache(read_logs) if like is None else like.read_logs
+        )
+        self._groups: dict[Any, list[RowGroup]] = {}
+        if isinstance(data, BattleTable):
+            return
+        if isinstance(data, str | Path | list | tuple):
+            self.items = [data] if isinstance(data, str | Path) else list(data)
+        elif is_spark_frame(data):
+            self.engine = "spark"
+        elif is_frame(data):
+            self.frame = ReusableFrame(data)
+        elif isinstance(data, Iterable) and not isinstance(data, Mapping):
+            self.items = list(data)
+
+    def __reduce__(self) -> tuple[type[Opened], tuple[Any]]:
+        return type(self), (self.data if self.items is None else self.items,)
+
+    @classmethod
+    def of(cls, data: BattleData) -> Opened:
+        return data if isinstance(data, Opened) else Opened(data)
+
+    @cached_property
+    def paths(self) -> list[PathLike]:
+        """The paths; none where the data are in memory."""
+        items = self.items or []
+        return items if all(isinstance(item, str | Path) for item in items) else []
+
+    @cached_property
+    def parts_by_path(self) -> list[list[BattleFile]]:
+        return [find_parts(path) for path in self.paths]
+
+    @property
+    def parts(self) -> list[BattleFile]:
+        """The files; none where the data are in memory."""
+        return [part for parts in self.parts_by_path for part in parts]
+
+    @cached_property
+    def rows(self) -> list[RawRow]:
+        """The rows in memory."""
+        return list(row_lines(item.to_dict() if isinstance(item, Battle) else item for item in self.items or ()))
+
+    @cached_property
+    def header_in_memory(self) -> Header:
+        """The columns of the frame, or of the rows in memory."""
+        if self.frame is None:
+            return header_of_rows((row.row for row in self.rows if row.fault is None), "json")
+        with session() as connection:
+            return _described(connection, frame_rows(connection, self.frame))
+
+    def need_every_battle(self, what: str) -> None:
+        """Refuse `what` looks at every battle where an engine only counts them."""
+
+    def peek(self, options: ReadingOptions) -> Peek:
+        """The format and columns, without reading the source through."""
+        if isinstance(self.data, BattleTable):
+            columns = tuple(self.data.columns)
+            return Peek("tiltyard", columns, (*REQUIRED_FIELDS, *columns))
+        return Peek.of((group.format, group.header) for group in self.groups(options))
+
+    def read(self, options: ReadBattlesOptions) -> BattleTable:
+        """The battles; see `read_battles`."""
+        if isinstance(self.data, BattleTable):
+            if options.map or options.tie_band is not None:
+                raise OptionError("map and tie_band say how a source is read; a BattleTable has been read already.")
+            return self.data
+        sources = find_sources(self, options)
+        tables = []
+        for source in sources:
+            read = source.read_with_duckdb()
+            if read is None or (read.skipped and options.on_bad == "error"):
+                read = source.read_by_row(BadRows(examples_each=0, stop=options.on_bad == "error"))
+            has_source = source.layout.format.find("source", source.layout.header) is not None
+            named = has_source or options.default_source is not None
+            tables.append(replace(source.with_repeats(read), source_named=named))
+        table = tables[0] if len(tables) == 1 else concat(tables)
+        if not len(table):
+            name, where = sources[0].name, sources[0].layout.where
+            if table.skipped:
+                why = ", ".join(f"{count} × {reason}" for reason, count in table.skipped.items())
+                what = f"{name}: no row is a battle, all were skipped ({why}). Check the format ("
+                raise NoBattles(what, OptionValue("format"), ").")
+            if where is not None:
+                raise NoBattles(f"{name}: no row satisfies ", OptionValue("where", where), ". Loosen it.")
+            raise NoBattles(f"{name} has no battle, only a header. Check what wrote it.")
+        return merge_equal(table) if options.counted else table
+
+    def groups(self, options: ReadingOptions) -> list[RowGroup]:
+        """The rows by their shape, in order; what a format says of them is found once for each way to read."""
+        key = options.format, options.default_source, tuple((options.map or {}).items()), options.tie_band
+        if key not in self._groups:
+            groups = self._groups_of_files(options) if self.paths else [self._group_in_memory(options)]
+            if options.tie_band is not None and all(group.unpaired is None for group in groups):
+                raise OptionError("tie_band is about logs with scores, and there is none: these have outcomes already.")
+            self._groups[key] = groups
+        return self._groups[key]
+
+    def _group_in_memory(self, options: ReadingOptions) -> RowGroup:
+        if self.frame is None and self.items is None:
+            what = f"battles cannot be read from a {type(self.data).__name__}. Give a path, a frame, or rows."
+            raise BattleError(what)
+        if self.frame is None and not self.items:
+            raise NoBattles("there are no battles to read: the list is empty.")
+        name, header = "the rows" if self.frame is None else "the frame", self.header_in_memory
+        spelling = choose_format(header, options, name, self.recognise)
+        held = self.rows if self.frame is None else None
+        return RowGroup(name, header, spelling, frame=self.frame, held=held)
+
+    def _groups_of_files(self, options: ReadingOptions) -> list[RowGroup]:
+        logs, parts = self._logs_apart(options)
+        groups = []
+        for tool, files in logs.items():
+            logged, name = self.read_logs(tool, tuple(files), check_tie_band(options.tie_band)), _name(files)
+            header = header_of_rows((line.row for line in logged.rows if line.fault is None), "json")
+            mapped = read_map(options.map)
+            check_mapped(mapped, header, name)
+            spelling = log_format(tool).mapped(mapped)
+            groups.append(RowGroup(name, header, spelling, held=logged.rows, unpaired=logged.unpaired))
+        shaped = []
+        for part in parts:
+            header = self.header(part)
+            spelling = choose_format(header, options, part.name, self.recognise)
+            shape = (part.kind, part.zipped, spelling.name, spelling.required, header.places)
+            shaped.append((shape, part, header, spelling))
+        for _, run in groupby(shaped, key=lambda item: item[0]):
+            _, alike, headers, spellings = zip(*run, strict=True)
+            groups.append(RowGroup(_name(alike), merged_header(headers), spellings[0], alike))
+        return groups
+
+    def _logs_apart(self, options: ReadingOptions) -> tuple[dict[str, list[BattleFile]], list[BattleFile]]:
+        if options.format != "auto" and log_reader(options.format) is None:
+            return {}, self.parts
+        logs: dict[str, list[BattleFile]] = {}
+        others: list[BattleFile] = []
+        summaries: list[BattleFile] = []
+        for part in self.parts:
+            tool = self.tool(part, options.format)
+            if tool == LM_EVAL_SUMMARY:
+                summaries.append(part)
+            elif tool is None or options.format not in ("auto", tool):
+                others.append(part)
+            else:
+                logs.setdefault(tool, []).append(part)
+        if summaries and "lm-eval" not in logs:
+            raise BattleError(
+                f"{summaries[0].name} is a summary of lm-evaluation-harness, without answers. Let it keep them "
+                "(log_samples), and name the files samples_*.jsonl."
+            )
+        return logs, others
+
+
+def _name(parts: Sequence[BattleFile]) -> str:
+    return parts[0].name if len(parts) == 1 else f"{parts[0].name} and {len(parts) - 1} more"
+
+
+def frame_rows(connection: DuckDBPyConnection, frame: ReusableFrame) -> str:
+    """What comes after FROM for a frame, given to DuckDB as it is or, where that is not possible, as a Parquet file."""
+    if frame.path is not None:
+        return f"read_parquet({literal(str(frame.path))})"
+    connection.register("frame", frame.shared)
+    return "frame"
+
+
+def _file_header(part: BattleFile) -> Header:
+    if part.kind is not FileKind.PARQUET:
+        return file_header(part)
+    import duckdb
+
+    try:
+        with session() as connection:
+            return _described(connection, file_rows([part], Header({}, "typed"), ()))
+    except duckdb.Error as error:
+        first = str(error).strip().splitlines()[0]
+        raise BattleError(f"{part.name} cannot be read as Parquet: {first}. Check what wrote it.") from None
+
+
+def _described(connection: DuckDBPyConnection, sql: str) -> Header:
+    """The columns of a typed source that is given as SQL."""
+    rows = connection.execute(f"DESCRIBE SELECT * FROM {sql}").fetchall()
+    typed = [(str(row[0]), str(row[1])) for row in rows]
+    nested = [name for name, sql_type in typed if sql_type.startswith("STRUCT") and not sql_type.endswith("]")]
+    inside: dict[str, Any] = {}
+    if nested:
+        columns = ", ".join(map(identifier, nested))
+        row = connection.execute(f"SELECT {columns} FROM {sql} LIMIT 1").fetchone()
+        inside = dict(zip(nested, row or (), strict=False))
+    return typed_header(typed, inside)
+
+
 SMALL_BYTES = 1 << 18
 """Up to this size a text file is read before DuckDB would have started: 2 ms against 70 for twenty rows."""
 
@@ -108,20 +365,18 @@ MANY_ROWS = 200_000
 
 
 class RowSource(msgspec.Struct, frozen=True, eq=False):
-    """Rows of one shape that are read together: files of one kind (`parts`), a frame, or Python objects (`held`).
-
-    `unpaired` is, for logs of another tool, how many answers have no other to be compared with.
-    """
+    """Rows of one shape (`RowGroup`) with the layout by which they are read together."""
 
     name: str
     layout: Layout
-    parts: Sequence[Part] = ()
+    parts: Sequence[BattleFile] = ()
     frame: ReusableFrame | None = None
     held: Sequence[RawRow] | None = None
     unpaired: int | None = None
 
     def __post_init__(self) -> None:
-        check_condition(self.layout)
+        if self.layout.where is not None:
+            check_condition(self.layout)
 
     @property
     def is_typed(self) -> bool:
@@ -136,7 +391,7 @@ class RowSource(msgspec.Struct, frozen=True, eq=False):
             return self.held is not None
         return self.held is not None or sum(part.path.stat().st_size for part in self.parts) <= SMALL_BYTES
 
-    def fast(self) -> BattleTable | None:
+    def read_with_duckdb(self) -> BattleTable | None:
         """The battles by one pass of DuckDB, bad rows left out and counted; None when rows are read one by one."""
         if self.is_small:
             return None
@@ -164,16 +419,16 @@ class RowSource(msgspec.Struct, frozen=True, eq=False):
             return self.settled(large_limits=True)
         if batch.n_rows >= MANY_ROWS:
             give_back_memory()
-        return settle(batch, self.layout)
+        return validate_rows(batch, self.layout)
 
-    def careful(self, bad_rows: BadRows) -> BattleTable:
+    def read_by_row(self, bad_rows: BadRows) -> BattleTable:
         """The battles of the good rows, read one by one; bad ones are counted in `bad_rows`."""
         if self.is_typed:
             by_file = [msgspec.structs.replace(self, name=part.name, parts=[part]) for part in self.parts]
             tables = []
             for source in by_file or [self]:
                 with source._opened(large_limits=True) as (connection, rows):
-                    tables.append(locate(connection, rows, self.layout, source.name, bad_rows))
+                    tables.append(read_typed_rows(connection, rows, self.layout, source.name, bad_rows))
             return replace(concat(tables), skipped=bad_rows.skipped)
         table = read_carefully(self._lines(), self.layout, bad_rows)
         return replace(table, skipped={**table.skipped, UNPAIRED: self.unpaired}) if self.unpaired else table
@@ -246,88 +501,23 @@ class RowSource(msgspec.Struct, frozen=True, eq=False):
             yield connection, file_rows(self.parts, self.layout.header, columns, plain=plain, longest=longest)
 
 
-def find_sources(data: Any, options: ReadBattlesOptions) -> list[RowSource]:
-    """The sources in some data, in order; files of one kind and format are one source, and logs of one tool are."""
-    opened = Opened.of(data)
-    sources = _file_sources(opened, options) if opened.paths else [_source_in_memory(opened, options)]
-    if options.tie_band is not None and all(source.unpaired is None for source in sources):
-        raise OptionError("tie_band is about logs with scores, and there is none: these battles have outcomes already.")
-    return sources
-
-
-def _source_in_memory(opened: Opened, options: ReadBattlesOptions) -> RowSource:
-    if opened.frame is None and opened.items is None:
-        raise BattleError(f"battles cannot be read from a {type(opened.data).__name__}. Give a path, a frame, or rows.")
-    if opened.frame is None and not opened.items:
-        raise NoBattles("there are no battles to read: the list is empty.")
-    name, header = "the rows" if opened.frame is None else "the frame", opened.header_in_memory
-    layout = make_layout(header, options, name, choose_format(header, options, name, opened.recognise))
-    return RowSource(name, layout, frame=opened.frame, held=opened.rows if opened.frame is None else None)
-
-
-def _file_sources(opened: Opened, options: ReadBattlesOptions) -> list[RowSource]:
-    logs, parts = _logs_apart(opened, options)
-    if logs and (parts or len(logs) > 1):
-        options = options.with_texts()
-    sources = []
-    for tool, files in logs.items():
-        logged, name = opened.read_logs(tool, tuple(files), check_tie_band(options.tie_band)), _name(files)
-        header = header_of_rows((line.row for line in logged.rows if line.fault is None), "json")
-        mapped = read_map(options.map)
-        check_mapped(mapped, header, name)
-        layout = make_layout(header, options, name, log_format(tool).mapped(mapped))
-        sources.append(RowSource(name, layout, held=logged.rows, unpaired=logged.unpaired))
-    return sources + _row_sources(opened, parts, options) if parts else sources
-
-
-def _logs_apart(opened: Opened, options: ReadBattlesOptions) -> tuple[dict[str, list[Part]], list[Part]]:
-    if options.format != "auto" and log_reader(options.format) is None:
-        return {}, opened.parts
-    logs: dict[str, list[Part]] = {}
-    others: list[Part] = []
-    summaries: list[Part] = []
-    for part in opened.parts:
-        tool = opened.tool(part, options.format)
-        if tool == LM_EVAL_SUMMARY:
-            summaries.append(part)
-        elif tool is None or options.format not in ("auto", tool):
-            others.append(part)
-        else:
-            logs.setdefault(tool, []).append(part)
-    if summaries and "lm-eval" not in logs:
-        raise BattleError(
-            f"{summaries[0].name} is a summary of lm-evaluation-harness, without answers. Let it keep them "
-            "(log_samples), and name the files samples_*.jsonl."
-        )
-    return logs, others
-
-
-def _row_sources(opened: Opened, parts: Sequence[Part], options: ReadBattlesOptions) -> list[RowSource]:
-    shaped = []
-    for part in parts:
-        header = opened.header(part)
-        spelling = choose_format(header, options, part.name, opened.recognise)
-        shape = (part.kind, part.zipped, spelling.name, spelling.required, header.places)
-        shaped.append((shape, part, header, spelling))
-    groups = [list(zip(*run, strict=True)) for _, run in groupby(shaped, key=lambda item: item[0])]
-    if len(groups) > 1:
-        options = options.with_texts()
-    return [
-        RowSource(_name(group), make_layout(merged_header(seen), options, _name(group), spellings[0]), group)
-        for _, group, seen, spellings in groups
-    ]
-
-
 def _repeated(values: Iterable[Hashable]) -> int:
     count = Counter(values)
     return count.total() - len(count)
 
 
-def _name(parts: Sequence[Part]) -> str:
-    return parts[0].name if len(parts) == 1 else f"{parts[0].name} and {len(parts) - 1} more"
+def find_sources(data: BattleData, options: ReadBattlesOptions) -> list[RowSource]:
+    """The rows of some data by their shape, each with the layout by which it is read."""
+    groups = Opened.of(data).groups(options)
+    if len(groups) > 1:  # hashes of one could not be compared with those of another
+        options = options.with_texts()
+    return [
+        RowSource(name, make_layout(header, options, name, spelling), parts, frame, held, unpaired)
+        for name, header, spelling, parts, frame, held, unpaired in map(msgspec.structs.astuple, groups)
+    ]
 
 
-@takes(ReadBattlesOptions)
+@accepts_options(ReadBattlesOptions)
 def read_battles(data: BattleData, options: ReadBattlesOptions) -> BattleTable:
     """The battles of a file, of several, or of a table in memory.
 
@@ -338,39 +528,7 @@ def read_battles(data: BattleData, options: ReadBattlesOptions) -> BattleTable:
         data: A path, a list of paths, a folder, a glob, "-" (standard input), a pandas or polars frame, an Arrow
             table, a DuckDB relation, an iterable of `Battle` or of dicts, or a `BattleTable` (returned as it is).
     """
-    opened = Opened.of(data)
-    if isinstance(opened.data, BattleTable):
-        if options.map or options.tie_band is not None:
-            raise OptionError("map and tie_band say how a source is read; a BattleTable has been read already.")
-        return opened.data
-    sources = find_sources(opened, options)
-    tables = []
-    for source in sources:
-        read = source.fast()
-        if read is None or (read.skipped and options.on_bad == "error"):
-            read = source.careful(BadRows(examples_each=0, stop=options.on_bad == "error"))
-        has_source = source.layout.format.find("source", source.layout.header) is not None
-        named = has_source or options.default_source is not None
-        tables.append(replace(source.with_repeats(read), source_named=named))
-    table = tables[0] if len(tables) == 1 else concat(tables)
-    if not len(table):
-        name, where = sources[0].name, sources[0].layout.where
-        if table.skipped:
-            why = ", ".join(f"{count} × {reason}" for reason, count in table.skipped.items())
-            what = f"{name}: no row is a battle, all were skipped ({why}). Check the format ("
-            raise NoBattles(what, OptionValue("format"), ").")
-        if where is not None:
-            raise NoBattles(f"{name}: no row satisfies ", OptionValue("where", where), ". Loosen it.")
-        raise NoBattles(f"{name} has no battle, only a header. Check what wrote it.")
-    return merge_equal(table) if options.counted else table
-
-
-class Peek(msgspec.Struct, frozen=True):
-    """What a source of battles looks like: its format, our optional columns in it, and its own columns."""
-
-    format: str
-    columns: tuple[str, ...]
-    raw_columns: tuple[str, ...]
+    return Opened.of(data).read(options)
 
 
 def peek(
@@ -387,21 +545,7 @@ def peek(
         default_source: Who decided where a row does not say: `human` or `llm-judge`.
         map: Columns under other names, ours first; see `read_battles`.
     """
-    opened = Opened.of(data)
-    if isinstance(opened.data, BattleTable):
-        columns = tuple(opened.data.columns)
-        return Peek("tiltyard", columns, (*REQUIRED_FIELDS, *columns))
-    options = ReadBattlesOptions(format=format, default_source=default_source, map=map)
-    return peek_headers((source.layout.format, source.layout.header) for source in find_sources(opened, options))
-
-
-def peek_headers(seen: Iterable[tuple[Format, Header]]) -> Peek:
-    """What sources of these formats and headers look like together."""
-    pairs = list(seen)
-    names = dict.fromkeys(spelling.name for spelling, _ in pairs)
-    columns = dict.fromkeys(name for spelling, header in pairs for name in present_columns(header, spelling))
-    raw = dict.fromkeys(name for _, header in pairs for name in header.top_names)
-    return Peek(" + ".join(names), tuple(columns), tuple(raw))
+    return Opened.of(data).peek(ReadingOptions(format=format, default_source=default_source, map=map))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -411,7 +555,7 @@ class ProblemOptions(ReadingOptions):
     examples_each: Annotated[int, Help("How many rows to keep of each kind of problem.")] = 3
 
 
-@takes(ProblemOptions)
+@accepts_options(ProblemOptions)
 def find_problems(data: BattleData, options: ProblemOptions) -> tuple[float, BadRows]:
     """How many battles a source holds, and its bad rows: counts by reason, the first few of each, and what else is odd.
 
@@ -421,9 +565,9 @@ def find_problems(data: BattleData, options: ProblemOptions) -> tuple[float, Bad
     bad_rows = BadRows(options.examples_each)
     battles = 0.0
     for source in find_sources(data, options.part(ReadBattlesOptions)):
-        table = source.fast()
+        table = source.read_with_duckdb()
         if table is None or table.skipped:
-            table = source.careful(bad_rows)
+            table = source.read_by_row(bad_rows)
         bad_rows.odd += [odd for odd in oddities(source.with_repeats(table)) if odd not in bad_rows.odd]
         battles += table.n_battles
     return battles, bad_rows

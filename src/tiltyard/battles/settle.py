@@ -110,7 +110,7 @@ class Settled(msgspec.Struct, frozen=True):
         return {reason.label: count for reason, count in self.counts().items()}
 
 
-def settle(batch: RawBatch, layout: Layout) -> Settled:
+def validate_rows(batch: RawBatch, layout: Layout) -> Settled:
     """Apply every rule to a batch."""
     readings = {
         field.name: _read_column(batch.labels[field.name], field)

@@ -8,7 +8,7 @@ import shutil
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import cached_property, reduce
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -20,12 +20,14 @@ from numpy.typing import NDArray
 
 from tiltyard.battles.careful import RowProblem, explain
 from tiltyard.battles.fast import spark_refusal, where_error
+from tiltyard.battles.formats import LOG_FORMATS
 from tiltyard.battles.frames import is_spark_frame
 from tiltyard.battles.inputs import (
     KNOWN_SUFFIXES,
     SAMPLE_ROWS,
     FileKind,
     Header,
+    PathLike,
     RawColumn,
     delimiter,
     header_of_rows,
@@ -44,10 +46,11 @@ from tiltyard.battles.layout import (
     choose_format,
     make_layout,
 )
-from tiltyard.battles.settle import LEAST_WEIGHT, MOST_WEIGHT, LabelColumn, RawBatch, Reason, Settled, settle
+from tiltyard.battles.reading import Opened, Peek
+from tiltyard.battles.settle import LEAST_WEIGHT, MOST_WEIGHT, LabelColumn, RawBatch, Reason, Settled, validate_rows
 from tiltyard.battles.table import MISSING, BattleTable
 from tiltyard.errors import BattleError, MissingExtra, NoBattles, OptionError, OptionValue, TiltyardError
-from tiltyard.options import OnBad
+from tiltyard.options import ReadingOptions
 from tiltyard.types import Bools, Floats
 
 GROUP = "number of the group"
@@ -102,38 +105,100 @@ LISTED = 10_000
 """How many files are looked at to tell what kind they are."""
 
 
+class SparkSource(Opened):
+    """Paths that Spark reads, or a Spark DataFrame: battles are counted there, and summed by prompt."""
+
+    engine = "spark"
+
+    @cached_property
+    def paths(self) -> list[PathLike]:
+        """None: the files need not be on this machine."""
+        return []
+
+    @cached_property
+    def opened_there(self) -> SparkRows:
+        """The rows with their header; nothing is counted yet."""
+        if is_spark_frame(self.data):
+            frame = self.data.selectExpr("*", f"0 AS {FAULT}")
+            return SparkRows(frame, typed_columns(self.data.schema), "the frame")
+        if not self.items or not all(isinstance(path, str | Path) for path in self.items):
+            what = f"the spark engine reads paths or a Spark DataFrame, not a {type(self.data).__name__}."
+            raise BattleError(f"{what} Use the duckdb engine.")
+        session, paths = _session(), list(map(str, self.items))
+        if "-" in paths:
+            raise OptionError("the spark engine cannot read standard input. Name files, or use the duckdb engine.")
+        shown = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
+        kind = _kind(session, paths, shown)
+        try:
+            if kind is FileKind.PARQUET:
+                frame = session.read.option("mergeSchema", "true").parquet(*paths)
+                return SparkRows(frame.selectExpr("*", f"0 AS {FAULT}"), typed_columns(frame.schema), shown)
+            return _json_rows(session, paths, shown) if kind.is_json else _csv_rows(session, paths, kind, shown)
+        except (BattleError, OptionError):
+            raise
+        except Exception as error:
+            raise BattleError(f"Spark cannot read {shown}: {first_line(error)}.") from None
+
+    def need_every_battle(self, what: str) -> None:
+        """Refuse what looks at every battle."""
+        raise OptionError(
+            f"{what} needs every battle, and the spark engine only counts them. Do without it, or use ",
+            OptionValue("engine", "duckdb"),
+            ".",
+        )
+
+    def peek(self, options: ReadingOptions) -> Peek:
+        """The format and columns, without those of times, which the engine does not read."""
+        if options.format in LOG_FORMATS or options.tie_band is not None:
+            here = OptionValue("engine", "duckdb")
+            raise OptionError("the spark engine reads rows of battles, not logs with scores. Use ", here, ".")
+        rows = self.opened_there
+        seen = Peek.of([(choose_format(rows.header, options, rows.name), rows.header)])
+        return msgspec.structs.replace(seen, columns=tuple(name for name in seen.columns if name != "timestamp"))
+
+    def read(self, options: ReadBattlesOptions) -> BattleTable:
+        """The battles as counts, one row per group of equal rows; the first column of `hashed` is that of clusters."""
+        kept = [name for name in options.columns or () if name not in options.hashed]
+        options = replace(options, columns=kept, counted=True, hashed=tuple(options.hashed)[:1])
+        rows = self.opened_there
+        layout = make_layout(rows.header, options, rows.name, choose_format(rows.header, options, rows.name))
+        keys = key_columns(layout)
+        battles = _staged(rows.frame, layout, keys)
+        sql = COUNTS.format(keys=", ".join(key.name for key in keys))
+        groups = _collect(layout, lambda: battles.sparkSession.sql(sql, battles=battles).limit(MOST_GROUPS + 1))
+        if len(groups) > MOST_GROUPS:
+            raise OptionError(
+                f"{rows.name} holds more than {MOST_GROUPS:,} different outcomes of pairs: too many soft scores or "
+                "models to count. Use the duckdb engine, or leave some out with ",
+                OptionValue("where"),
+            )
+        groups.sort(key=lambda row: [(value is not None, str(value)) for value in row[: len(keys)]])
+        settled = _settled(groups, layout, keys)
+        skipped = settled.skipped
+        if skipped and options.on_bad == "error":
+            at = int(np.flatnonzero(settled.reasons)[0])
+            reason, n = Reason(int(settled.reasons[at])), int(groups[at][len(keys)])
+            where = f"{rows.name} ({n:,} such {'row' if n == 1 else 'rows'})"  # Spark knows no line numbers
+            raise RowProblem(reason, where, _detail(reason, groups[at], layout, keys)).error()
+        if not len(settled.table):
+            why = ", ".join(f"{count} × {reason}" for reason, count in skipped.items()) or "no row is left"
+            raise NoBattles(
+                f"{rows.name}: no row is a battle ({why}). Check ", OptionValue("format"), " and ", OptionValue("where")
+            )
+        number = np.flatnonzero(settled.reasons == 0).astype(np.float64)
+        table = replace(settled.table, columns={**settled.table.columns, GROUP: number}, skipped=skipped)
+        for column in options.hashed:
+            clusters = RemoteClusters(column, layout, battles, keys, [tuple(row[: len(keys)]) for row in groups])
+            table = replace(table, clusters=clusters)
+        return table
+
+
 class SparkRows(msgspec.Struct, frozen=True, eq=False):
     """Rows at Spark: `frame` has the source's columns (or its lines, as VARIANT) and why a line cannot be read."""
 
     frame: Any
     header: Header
     name: str
-
-
-def open_on_spark(data: Any) -> SparkRows:
-    """The rows of paths that Spark reads, or of a Spark DataFrame, with their header; nothing is counted yet."""
-    if is_spark_frame(data):
-        frame = data.selectExpr("*", f"0 AS {FAULT}")
-        return SparkRows(frame, typed_columns(data.schema), "the frame")
-    items = [data] if isinstance(data, str | Path) else data
-    if not isinstance(items, list | tuple) or not items or not all(isinstance(path, str | Path) for path in items):
-        raise BattleError(
-            f"the spark engine reads paths or a Spark DataFrame, not a {type(data).__name__}. Use the duckdb engine."
-        )
-    session, paths = _session(), [str(path) for path in items]
-    if "-" in paths:
-        raise OptionError("the spark engine cannot read standard input. Name files, or use the duckdb engine.")
-    shown = paths[0] if len(paths) == 1 else f"{paths[0]} and {len(paths) - 1} more"
-    kind = _kind(session, paths, shown)
-    try:
-        if kind is FileKind.PARQUET:
-            frame = session.read.option("mergeSchema", "true").parquet(*paths)
-            return SparkRows(frame.selectExpr("*", f"0 AS {FAULT}"), typed_columns(frame.schema), shown)
-        return _json_rows(session, paths, shown) if kind.is_json else _csv_rows(session, paths, kind, shown)
-    except (BattleError, OptionError):
-        raise
-    except Exception as error:
-        raise BattleError(f"Spark cannot read {shown}: {first_line(error)}.") from None
 
 
 def first_line(error: Exception) -> str:
@@ -341,45 +406,6 @@ EVERY = -1
 """A parameter that every battle has: it counts the clusters, and its score is what a battle adds to their leverage."""
 
 
-def count_on_spark(
-    rows: SparkRows, options: ReadBattlesOptions, *, on_bad: OnBad
-) -> tuple[BattleTable, RemoteClusters | None]:
-    """The battles as counts, one row per group of equal rows, and their clusters where battles depend on each other.
-
-    `options.hashed` names the column that battles are clustered by, if any.
-    """
-    layout = make_layout(rows.header, options, rows.name, choose_format(rows.header, options, rows.name))
-    keys = key_columns(layout)
-    battles = _staged(rows.frame, layout, keys)
-    sql = COUNTS.format(keys=", ".join(key.name for key in keys))
-    groups = _collect(layout, lambda: battles.sparkSession.sql(sql, battles=battles).limit(MOST_GROUPS + 1))
-    if len(groups) > MOST_GROUPS:
-        raise OptionError(
-            f"{rows.name} holds more than {MOST_GROUPS:,} different outcomes of pairs: too many soft scores or models "
-            "to count. Use the duckdb engine, or leave some out with ",
-            OptionValue("where"),
-        )
-    groups.sort(key=lambda row: [(value is not None, str(value)) for value in row[: len(keys)]])
-    settled = _settled(groups, layout, keys)
-    skipped = settled.skipped
-    if skipped and on_bad == "error":
-        at = int(np.flatnonzero(settled.reasons)[0])
-        reason, n = Reason(int(settled.reasons[at])), int(groups[at][len(keys)])
-        where = f"{rows.name} ({n:,} such {'row' if n == 1 else 'rows'})"  # Spark knows no line numbers
-        raise RowProblem(reason, where, _detail(reason, groups[at], layout, keys)).error()
-    if not len(settled.table):
-        why = ", ".join(f"{count} × {reason}" for reason, count in skipped.items()) or "no row is left"
-        raise NoBattles(
-            f"{rows.name}: no row is a battle ({why}). Check ", OptionValue("format"), " and ", OptionValue("where")
-        )
-    number = np.flatnonzero(settled.reasons == 0).astype(np.float64)
-    table = replace(settled.table, columns={**settled.table.columns, GROUP: number}, skipped=skipped)
-    if not options.hashed:
-        return table, None
-    (column, *_) = options.hashed
-    return table, RemoteClusters(column, layout, battles, keys, [tuple(row[: len(keys)]) for row in groups])
-
-
 def _session() -> Any:
     """The session that is there, or a new one: of the master that Spark's own settings name, else of this machine."""
     try:
@@ -503,7 +529,7 @@ def _settled(groups: Sequence[Sequence[Any]], layout: Layout, keys: list[KeyColu
     fields = tuple(field for field in layout.fields if not field.hashed)
     rows, total = (np.array([row[len(keys) + at] for row in groups], dtype=np.float64) for at in (0, 1))
     batch = RawBatch(len(groups), labels, numbers, count=rows, total=total)
-    settled = settle(batch, msgspec.structs.replace(layout, fields=fields))
+    settled = validate_rows(batch, msgspec.structs.replace(layout, fields=fields))
     return msgspec.structs.replace(settled, reasons=np.where(fault > 0, fault, settled.reasons).astype(np.int8))
 
 

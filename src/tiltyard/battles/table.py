@@ -91,6 +91,7 @@ class BattleTable:
         repeated: How many rows of the source repeat another one in every column.
         repeated_ids: How many rows of the source repeat the `battle_id` of another one.
         source_named: Whether rows or an option say who decided; else it is what the format usually holds.
+        clusters: What sums the battles by cluster, where an engine (Spark) holds them and only counted them here.
     """
 
     models: tuple[str, ...]
@@ -106,6 +107,7 @@ class BattleTable:
     repeated: int = 0
     repeated_ids: int = 0
     source_named: bool = True
+    clusters: Any = None
 
     def __post_init__(self) -> None:
         n = len(self.model_a)

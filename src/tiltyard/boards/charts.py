@@ -11,8 +11,7 @@ from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.text import headline, rank_text
 from tiltyard.errors import MissingExtra, OptionError
 from tiltyard.files import whole_file
-from tiltyard.pages.escaping import CONTROLS, Html
-from tiltyard.pages.html import page
+from tiltyard.pages import CONTROLS, Html, page
 
 INK = "#1f2933"
 GREY = "#52606d"

@@ -10,58 +10,51 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.boards.leaderboard import EloReport, Leaderboard, RankedModels
+from tiltyard.boards.leaderboard import Leaderboard, RankedModels, RatingsFile
 from tiltyard.boards.text import FORMATS, boards_as_csv
 from tiltyard.errors import RatingError
 from tiltyard.files import json_text
 from tiltyard.options import check_choice
-from tiltyard.pages.tables import markdown_text
-from tiltyard.ratings.ranks import kendall_tau, ranks, spearman_rho
+from tiltyard.pages import markdown_text
+from tiltyard.ratings import kendall_tau, spearman_rho
+from tiltyard.ratings.ranks import ranks
 from tiltyard.types import Result
 
 
 class RankChange(msgspec.Struct, frozen=True):
-    """One model's place on both boards, counted among the models that both have."""
+    """A model on both boards; places are among the models of both."""
 
     model: str
     rank_before: int
     rank_after: int
     rating_before: float
     rating_after: float
-
-    @property
-    def places_gained(self) -> int:
-        """Positive when the model rose."""
-        return self.rank_before - self.rank_after
+    places_gained: int
+    """Positive when it rose."""
 
 
-class BoardComparison(msgspec.Struct, frozen=True):
-    """Kendall's tau-b, Spearman's rho and every model's move, over the models on both boards.
+class BoardComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """How two boards differ: `comparison` of a ratings file, `ranks` of a re-judged run.
 
     Parameters:
+        with_: The other ratings file.
         kendall_tau: Kendall's tau-b of the two orders.
         spearman_rho: Spearman's rho of the two orders.
-        changes: Every model's place and rating on both boards.
         only_before: Models that only the first board has.
         only_after: Models that only the second board has.
+        changes: Every model's place and rating on both boards.
     """
 
-    kendall_tau: float
-    spearman_rho: float
-    changes: tuple[RankChange, ...]
+    with_: str | msgspec.UnsetType = msgspec.field(name="with", default=msgspec.UNSET)
+    kendall_tau: float | None
+    spearman_rho: float | None
     only_before: tuple[str, ...]
     only_after: tuple[str, ...]
+    changes: tuple[RankChange, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """The comparison as plain values."""
-        changes = [{**msgspec.to_builtins(change), "places_gained": change.places_gained} for change in self.changes]
-        return {
-            "kendall_tau": self.kendall_tau,
-            "spearman_rho": self.spearman_rho,
-            "only_before": list(self.only_before),
-            "only_after": list(self.only_after),
-            "changes": changes,
-        }
+        return dict(msgspec.to_builtins(self))
 
 
 def compare_boards(before: RankedModels, after: RankedModels) -> BoardComparison:
@@ -74,8 +67,8 @@ def compare_boards(before: RankedModels, after: RankedModels) -> BoardComparison
     right = np.array([new[model] for model in shared])
     rank_left, rank_right = ranks(left), ranks(right)
     changes = tuple(
-        RankChange(model, int(rank_left[i]), int(rank_right[i]), old[model], new[model])
-        for i, model in enumerate(shared)
+        RankChange(model, before, after, old[model], new[model], before - after)
+        for model, before, after in zip(shared, rank_left.tolist(), rank_right.tolist(), strict=True)
     )
     return BoardComparison(
         kendall_tau=kendall_tau(left, right),
@@ -102,7 +95,7 @@ class BoardsByValue(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """The boards as ratings files."""
-        return {"by": self.by, "boards": {value: EloReport.of(one).to_dict() for value, one in self.boards.items()}}
+        return {"by": self.by, "boards": {value: RatingsFile.of(one).to_dict() for value, one in self.boards.items()}}
 
     def to_json(self) -> str:
         """The boards as JSON text."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from tiltyard.boards.leaderboard import EloReport, RatingEntry
+from tiltyard.boards.leaderboard import RatingEntry, RatingsFile
 from tiltyard.errors import OptionError
 from tiltyard.files import json_text, write_text
 from tiltyard.options import check_choice
@@ -62,7 +62,12 @@ class Evaluator:
 
 
 def write_eval_records(
-    folder: str | Path, reports: Mapping[str, EloReport], by: Evaluator, *, retrieved_at: float, when: str | None = None
+    folder: str | Path,
+    reports: Mapping[str, RatingsFile],
+    by: Evaluator,
+    *,
+    retrieved_at: float,
+    when: str | None = None,
 ) -> list[Path]:
     """Write one record for each model, and say where they are. The same ratings at the same time give the same files.
 
@@ -87,7 +92,7 @@ def write_eval_records(
 
 
 def eval_record(
-    model: str, reports: Mapping[str, EloReport], by: Evaluator, *, retrieved_at: float, when: str | None = None
+    model: str, reports: Mapping[str, RatingsFile], by: Evaluator, *, retrieved_at: float, when: str | None = None
 ) -> dict[str, Any]:
     """The record of one model, as plain values; the parameters are those of `write_eval_records`."""
     from tiltyard import __version__
@@ -120,7 +125,7 @@ def eval_record(
     }
 
 
-def _results(title: str, report: EloReport, entry: RatingEntry, by: Evaluator) -> list[dict[str, Any]]:
+def _results(title: str, report: RatingsFile, entry: RatingEntry, by: Evaluator) -> list[dict[str, Any]]:
     """The rating with its interval, and the share of battles won, ties half, where there are any."""
     method = str(report.details.get("method", "bt"))
     metric, unit = NAMES.get(method, (method, "points"))
@@ -171,7 +176,7 @@ def _results(title: str, report: EloReport, entry: RatingEntry, by: Evaluator) -
     return [rating, result(won, {"score": (entry.wins + entry.ties / 2) / battles})]
 
 
-def _uncertainty(report: EloReport, entry: RatingEntry) -> dict[str, Any]:
+def _uncertainty(report: RatingsFile, entry: RatingEntry) -> dict[str, Any]:
     """The interval; nothing where an end is open."""
     if entry.ci_low is None or entry.ci_high is None:
         return {}

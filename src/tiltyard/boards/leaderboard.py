@@ -1,4 +1,4 @@
-"""A leaderboard (one `RatingEntry` per model, best first), its ratings file, comparison and predictions."""
+"""A leaderboard (one `RatingEntry` per model, best first), its ratings file and predictions; how a method makes one."""
 
 from __future__ import annotations
 
@@ -9,24 +9,32 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard import boards
-from tiltyard.battles.battle import OUTCOME_LABELS
-from tiltyard.battles.frames import columns_to_arrow, columns_to_frame, columns_to_pandas, columns_to_polars
-from tiltyard.battles.table import BattleTable
+from tiltyard.battles import (
+    MISSING,
+    OUTCOME_LABELS,
+    BattleTable,
+    Outcome,
+    Source,
+    columns_to_arrow,
+    columns_to_frame,
+    columns_to_pandas,
+    columns_to_polars,
+)
+from tiltyard.boards.preparation import RatedBattles, known_models, per_model
 from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError
 from tiltyard.files import json_text, write_text
 from tiltyard.options import check_choice
-from tiltyard.ratings.glicko2 import expected_score
-from tiltyard.ratings.tie_models import HALF, TIE_MODELS
-from tiltyard.types import Result
+from tiltyard.ratings import HALF, TIE_MODELS, RankIntervals, expected_score, sum_by_both
+from tiltyard.ratings.ranks import ranks
+from tiltyard.types import Floats, Result
 
 if TYPE_CHECKING:
     from tiltyard.boards import BoardComparison
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +218,7 @@ class Leaderboard(RankedModels, Result):
 
     def to_json(self, path: str | Path | None = None) -> str:
         """The board as JSON text; with a path, written there too."""
-        text = EloReport.of(self).to_json()
+        text = RatingsFile.of(self).to_json()
         if path is not None:
             write_text(Path(path), text, new_folder=False)
         return text
@@ -255,7 +263,7 @@ class Leaderboard(RankedModels, Result):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class EloReport(RankedModels):
+class RatingsFile(RankedModels):
     """What a ratings file holds: which arena, which model under test, which judge, and the ratings.
 
     Unknown fields are kept, so files of a later version load here.
@@ -289,7 +297,7 @@ class EloReport(RankedModels):
         arena: str | None = None,
         model: str | None = None,
         judge_model: str | None = None,
-    ) -> EloReport:
+    ) -> RatingsFile:
         """The report of a leaderboard; the judge is the one that its battles name, unless another is given."""
         contents = board.to_dict()
         report = cls.from_dict(contents)
@@ -315,7 +323,7 @@ class EloReport(RankedModels):
         write_text(Path(path), self.to_json(), new_folder=False)
 
     @classmethod
-    def from_dict(cls, contents: dict[str, Any]) -> EloReport:
+    def from_dict(cls, contents: dict[str, Any]) -> RatingsFile:
         """Read plain values; unknown fields are kept as details, or as extras of their entry."""
         rest = dict(contents)
         try:
@@ -329,7 +337,7 @@ class EloReport(RankedModels):
         return cls(**{name: rest.pop(name) for name in known & rest.keys()}, ratings=ratings, details=rest)
 
     @classmethod
-    def read(cls, path: str | Path) -> EloReport:
+    def read(cls, path: str | Path) -> RatingsFile:
         """Read a ratings file."""
         try:
             contents = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -338,6 +346,10 @@ class EloReport(RankedModels):
         if not isinstance(contents, dict):
             raise BattleError(f"{path}: not a ratings file: expected one JSON object with `ratings`.")
         return cls.from_dict(contents)
+
+
+EloReport = RatingsFile
+"""The name under which a ratings file was first known."""
 
 
 def entry_from_dict(row: dict[str, Any], place: int) -> RatingEntry:
@@ -400,3 +412,120 @@ def _tie_parameter(board: Leaderboard, untied: float, source: str | None) -> flo
         )
     name = source or next(iter(result))
     return float(np.log(result[name])) if name in result else untied
+
+
+Column = Sequence[float | None]
+
+
+def build_board(
+    selected: RatedBattles,
+    *,
+    rating: NDArray[np.float64],
+    settings: Mapping[str, Any],
+    low: Column | None = None,
+    high: Column | None = None,
+    places: RankIntervals | None = None,
+    evaluated: str | None = None,
+    notes: Sequence[str | None] | None = None,
+    extra: Mapping[str, Column] | None = None,
+    remarks: Sequence[str] = (),
+    details: Mapping[str, Any] | None = None,
+    arrays: Mapping[str, NDArray[np.generic]] | None = None,
+) -> Leaderboard:
+    """The board of a method: columns come in the order of the models, entries leave best first."""
+    table: BattleTable = selected.table
+    counts = count_by_model(selected)
+    sources = _sources(table, evaluated)
+    rank = ranks(rating)
+    order = np.argsort(rank)
+    entries = tuple(
+        RatingEntry(
+            model=table.models[i],
+            rating=float(rating[i]),
+            ci_low=None if low is None else low[i],
+            ci_high=None if high is None else high[i],
+            n_battles=float(counts.battles[i]),
+            source=sources[i],
+            rank=int(rank[i]),
+            rank_low=None if places is None else int(places.low[i]),
+            rank_high=None if places is None else int(places.high[i]),
+            wins=float(counts.wins[i]),
+            losses=float(counts.losses[i]),
+            ties=float(counts.ties[i]),
+            both_bad=float(counts.both_bad[i]),
+            note=None if notes is None else notes[i],
+            extra={name: column[i] for name, column in (extra or {}).items()},
+        )
+        for i in order.tolist()
+    )
+    return Leaderboard(
+        entries=entries,
+        settings={**settings, "evaluated": evaluated, "judge_model": _judge_name(table)},
+        n_battles=table.n_battles + selected.both_bad.n_battles,
+        left_out=selected.left_out,
+        remarks=tuple(remarks),
+        details=dict(details or {}),
+        arrays=ordered_arrays({"models": np.array(table.models), **(arrays or {})}, order),
+    )
+
+
+PAIR_ARRAYS = ("difference_errors", "below", "win_rate_matrix", "battle_matrix")
+"""Arrays of a board that have a line and a column for every model; the others have one value, or one column."""
+
+
+def ordered_arrays(arrays: Mapping[str, NDArray[Any]], order: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
+    """Arrays of a board with their models in this order."""
+    return {name: one[order][:, order] if name in PAIR_ARRAYS else one[..., order] for name, one in arrays.items()}
+
+
+class ModelCounts(msgspec.Struct, frozen=True, eq=False):
+    """What each model did: wins, losses, ties, both-bad, and all of them together."""
+
+    wins: Floats
+    losses: Floats
+    ties: Floats
+    both_bad: Floats
+
+    @property
+    def battles(self) -> Floats:
+        """Everything the model took part in."""
+        return self.wins + self.losses + self.ties + self.both_bad
+
+
+def count_by_model(selected: RatedBattles) -> ModelCounts:
+    """Count by model."""
+    table, m = selected.table, len(selected.table.models)
+    shape = m, len(Outcome)
+    in_a, in_b = (sum_by_both(side, table.outcome, table.weight, shape).T for side in (table.model_a, table.model_b))
+    return ModelCounts(
+        wins=in_a[Outcome.A.code] + in_b[Outcome.B.code],
+        losses=in_a[Outcome.B.code] + in_b[Outcome.A.code],
+        ties=in_a[Outcome.TIE.code] + in_b[Outcome.TIE.code],
+        both_bad=per_model(selected.both_bad, selected.both_bad.weight),
+    )
+
+
+def _sources(table: BattleTable, evaluated: str | None) -> list[str]:
+    """`evaluated` for the model under test, `human` for the others.
+
+    Where no model is named, those that no person ever judged are the evaluated ones: in a file that says that a judge
+    decided, all; where only its format suggests so, none.
+    """
+    if evaluated is None:
+        shape = len(table.models), len(Source)
+        in_a, in_b = (sum_by_both(side, table.source, table.weight, shape) for side in (table.model_a, table.model_b))
+        by_people = (in_a + in_b)[:, Source.HUMAN.code] > 0
+        known = table.source_named or by_people.any()
+        return ["human" if judged or not known else "evaluated" for judged in by_people.tolist()]
+    if evaluated not in table.models:
+        raise OptionError(f"the evaluated model {evaluated!r} is in none of the rated battles. {known_models(table)}")
+    return ["evaluated" if name == evaluated else "human" for name in table.models]
+
+
+def _judge_name(table: BattleTable) -> str | None:
+    """Who judged, as the rows say: one name, several joined by ` + ` in the order of the alphabet, or None."""
+    if "judge_model" not in table.columns:
+        return None
+    codes = table.text_column("judge_model")
+    used = np.unique(codes.codes)
+    return " + ".join(sorted(codes.labels[code] for code in used.tolist() if code != MISSING)) or None

@@ -10,16 +10,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
+from msgspec import UNSET, UnsetType
 
-from tiltyard.battles.battle import Source
-from tiltyard.battles.table import BattleTable
+from tiltyard.battles import BattleTable, Source
 from tiltyard.boards.preparation import FitInput, with_sides
 from tiltyard.errors import RatingError
-from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.ratings.bradley_terry import BradleyTerryFit, fit_bounded
-from tiltyard.ratings.comparisons import count_pairs, sum_by
-from tiltyard.ratings.misfit import MOST_MODELS, Misfit, check_fit
+from tiltyard.ratings import (
+    MOST_MODELS,
+    POINTS_PER_LOGIT,
+    BradleyTerryFit,
+    Misfit,
+    check_fit,
+    count_pairs,
+    fit_bounded,
+    sum_by,
+)
 
 FALSE_ALARMS = 0.05
 """How often a board that fits may get a note."""
@@ -51,17 +58,120 @@ WORST = 5
 """How many pairs and models are listed."""
 
 
-def report_fit(fit_input: FitInput, fitted: BradleyTerryFit | None, *, seed: int, remote: bool) -> Mapping[str, Any]:
-    """Check a fit against its battles: the record for a ratings file; lines for a reader become remarks.
+class OddPair(msgspec.Struct, frozen=True):
+    """Two models whose battles do not fit their ratings."""
+
+    model: str
+    """It wins more than its rating says."""
+    against: str
+    battles: float
+    share: float
+    """What it won of them, ties half."""
+    expected: float
+    """The same according to the ratings."""
+    error: float
+    """Standard error of the difference of the two."""
+    z: float
+    """The difference in standard errors."""
+
+
+class PairsMisfit(msgspec.Struct, frozen=True):
+    """Pairs against ratings."""
+
+    p: float
+    """p-value, with the schedule."""
+    size: float
+    """How far pairs are off beyond chance: root mean square of the share of wins."""
+    worst: list[OddPair]
+
+
+class ScheduleMisfit(msgspec.Struct, frozen=True):
+    """Whose rating depends most on who met whom how often."""
+
+    p: float
+    model: str
+    points: float
+    """How far it moves when all pairs weigh the same."""
+    z: float
+    """The move in standard errors."""
+
+    @property
+    def matters(self) -> bool:
+        """Whether it is certain, and large enough to be mentioned."""
+        return self.p <= FALSE_ALARMS and abs(self.points) > SMALL_MOVE
+
+
+class TiesMisfit(msgspec.Struct, frozen=True):
+    """Shares of ties, found and expected by the tie model."""
+
+    p: float
+    close: float
+    """In the half of the battles with the smaller gaps."""
+    close_expected: float
+    far: float
+    """In the other half."""
+    far_expected: float
+
+
+class Drifter(msgspec.Struct, frozen=True):
+    """A model that changed, or the one with the largest change."""
+
+    model: str
+    points: float
+    """What it gained on its opponents from first battle to last."""
+    error: float
+    """Standard error of the gain."""
+
+
+class DriftMisfit(msgspec.Struct, frozen=True):
+    """Models that changed over time."""
+
+    p: float
+    models: list[Drifter]
+
+
+class SlotMisfit(msgspec.Struct, frozen=True):
+    """What being shown first is worth."""
+
+    p: float
+    points: float
+    """What the first slot, or one typical difference in style, is worth."""
+    ci_low: float | None
+    ci_high: float | None
+
+
+class MisfitFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The fit against its battles."""
+
+    checked: bool
+    reason: str | UnsetType = UNSET
+    """Why it was not checked."""
+    notes: list[str] | UnsetType = UNSET
+    """The checks that failed: `pairs`, `ties`, `drift`, `slot`."""
+    too_small: list[str] | UnsetType = UNSET
+    """Those that fail by less than matters."""
+    by_chance: list[str] | UnsetType = UNSET
+    """Those with p below 0.05, which among so many checks may be chance."""
+    pairs: PairsMisfit | UnsetType = UNSET
+    schedule: ScheduleMisfit | UnsetType = UNSET
+    ties: TiesMisfit | UnsetType = UNSET
+    drift: DriftMisfit | UnsetType = UNSET
+    slot: SlotMisfit | UnsetType = UNSET
+    not_checked: list[str] | UnsetType = UNSET
+    """The checks that could not be made, each with the reason."""
+
+
+def report_fit(fit_input: FitInput, fitted: BradleyTerryFit | None, *, seed: int) -> tuple[MisfitFacts, list[str]]:
+    """Check a fit against its battles: the record for a ratings file, and lines for a reader.
 
     Where ratings were pulled towards the mean (`fitted` is None) the plain fit is checked, because what is pulled does
-    not describe the battles on purpose. With `remote` clusters are on another machine, and nothing can be checked.
+    not describe the battles on purpose. Where clusters are on another machine, nothing can be checked.
     """
-    table, remarks = fit_input.selected.table, fit_input.remarks
+    table = fit_input.selected.table
     seconds = table.number_column("timestamp") if "timestamp" in table.columns else None
     no_slot = _sides_mean_nothing(table, fit_input)
     try:
-        if remote and fit_input.clusters:
+        if fit_input.elsewhere:
             raise RatingError("the battles of each cluster are on another machine")
         if len(table.models) > MOST_MODELS:
             raise RatingError(f"more than {MOST_MODELS} models")
@@ -77,8 +187,7 @@ def report_fit(fit_input: FitInput, fitted: BradleyTerryFit | None, *, seed: int
             seed=seed,
         )
     except RatingError as error:
-        remarks.append(f"fit not checked: {error}")
-        return {"checked": False, "reason": str(error)}
+        return MisfitFacts(checked=False, reason=str(error)), [f"fit not checked: {error}"]
     no_ties = "no ties" if len(fitted.tied_groups) == 0 else "all gaps are alike"
     no_times = "no timestamps" if seconds is None else "the times tell nothing apart"
     if seconds is None and float(table.weight.sum()) > MOST_TIMES:
@@ -91,11 +200,10 @@ def report_fit(fit_input: FitInput, fitted: BradleyTerryFit | None, *, seed: int
         "slot": no_slot or "who sat first follows from the models",
     }
     lines, record = fit_lines(result, table.models, fit_input.tie_model.name, missing)
-    skewed = None if "slot" in record["notes"] else _skewed_sides(table, fit_input)
+    skewed = None if "slot" in (record.notes or ()) else _skewed_sides(table, fit_input)
     if skewed is not None:
-        lines = [*(lines if SHARES.keys() & record.keys() else ()), skewed]
-    remarks.extend(lines)
-    return record
+        lines = [*(lines if any(getattr(record, name) is not UNSET for name in SHARES) else ()), skewed]
+    return record, lines
 
 
 def _sides_mean_nothing(table: BattleTable, fit_input: FitInput) -> str | None:
@@ -148,22 +256,22 @@ def _tells_sides(fit_input: FitInput) -> bool:
 
 def fit_lines(
     result: Misfit, models: Sequence[str], tie_model: str, missing: Mapping[str, str]
-) -> tuple[list[str], dict[str, Any]]:
+) -> tuple[list[str], MisfitFacts]:
     """Lines for a reader, and the record for a ratings file; `missing` says why a check was not made."""
     made = _records(result, models)
-    ps = {name: part["p"] for name, part in made.items() if name in SHARES}
-    certain = holm(ps)
-    noted = [name for name in ps if name in certain and _matters(name, made)]
+    ps = {name: part.p for name, part in made.items() if name in SHARES}
+    certain, schedule = holm(ps), made.get("schedule")
+    noted = [name for name in ps if name in certain and _matters(made[name], schedule)]
     absent = [name for name in missing if name not in made]
-    record: dict[str, Any] = {
-        "checked": True,
-        "notes": noted,
-        "too_small": [name for name in ps if name in certain and name not in noted],
-        "by_chance": [name for name, p in ps.items() if p < FALSE_ALARMS and name not in certain],
+    record = MisfitFacts(
+        checked=True,
+        notes=noted,
+        too_small=[name for name in ps if name in certain and name not in noted],
+        by_chance=[name for name, p in ps.items() if p < FALSE_ALARMS and name not in certain],
+        not_checked=[f"{name}: {missing[name]}" for name in absent],
         **made,
-        "not_checked": [f"{name}: {missing[name]}" for name in absent],
-    }
-    lines = [_note(name, made, tie_model) for name in noted]
+    )
+    lines = [_note(made[name], schedule, tie_model) for name in noted]
     return lines or [_without_notes(record, ps, absent)], record
 
 
@@ -179,28 +287,24 @@ def holm(ps: Mapping[str, float]) -> set[str]:
     return certain
 
 
-def _matters(name: str, made: Mapping[str, Any]) -> bool:
+def _matters(part: Any, schedule: ScheduleMisfit | None) -> bool:
     """Whether a certain deviation is large enough to be mentioned."""
-    part = made[name]
-    if name == "pairs":
-        worst = part["worst"][0]
-        sure = abs(worst["share"] - worst["expected"]) - 2.0 * worst["error"] > SMALL_PAIR
-        return bool(part["size"] > SMALL_PAIRS or sure or _schedule_matters(made))
-    if name == "ties":
-        return bool(abs(part["far"] - part["far_expected"] - part["close"] + part["close_expected"]) > SMALL_TIES)
-    if name == "drift":
-        return any(abs(row["points"]) > SMALL_CHANGE for row in part["models"])
-    return bool(abs(part["points"]) > SMALL_SLOT)
+    match part:
+        case PairsMisfit():
+            worst = part.worst[0]
+            sure = abs(worst.share - worst.expected) - 2.0 * worst.error > SMALL_PAIR
+            return part.size > SMALL_PAIRS or sure or bool(schedule and schedule.matters)
+        case TiesMisfit():
+            return abs(part.far - part.far_expected - part.close + part.close_expected) > SMALL_TIES
+        case DriftMisfit():
+            return any(abs(row.points) > SMALL_CHANGE for row in part.models)
+        case _:
+            return bool(abs(part.points) > SMALL_SLOT)
 
 
-def _schedule_matters(made: Mapping[str, Any]) -> bool:
-    schedule = made.get("schedule")
-    return bool(schedule is not None and schedule["p"] <= FALSE_ALARMS and abs(schedule["points"]) > SMALL_MOVE)
-
-
-def _records(result: Misfit, models: Sequence[str]) -> dict[str, dict[str, Any]]:
+def _records(result: Misfit, models: Sequence[str]) -> dict[str, Any]:
     """What a ratings file says of each check that was made."""
-    made: dict[str, dict[str, Any]] = {}
+    made: dict[str, Any] = {}
     if (pairs := result.pairs) is not None:
         rows = []
         for k in range(min(WORST, len(pairs.z))):
@@ -208,78 +312,75 @@ def _records(result: Misfit, models: Sequence[str]) -> dict[str, dict[str, Any]]
             share, expected = float(pairs.share[k]), float(pairs.expected[k])
             if share < expected:
                 one, other, share, expected = other, one, 1.0 - share, 1.0 - expected
-            row = {"model": one, "against": other, "battles": float(pairs.battles[k]), "share": share}
-            rows.append({**row, "expected": expected, "error": float(pairs.error[k]), "z": abs(float(pairs.z[k]))})
-        made["pairs"] = {"p": pairs.p, "size": pairs.size, "worst": rows}
+            battles, error, z = (float(values[k]) for values in (pairs.battles, pairs.error, pairs.z))
+            rows.append(OddPair(one, other, battles, share, expected, error, abs(z)))
+        made["pairs"] = PairsMisfit(pairs.p, pairs.size, rows)
     if (schedule := result.schedule) is not None:
         at = int(np.argmax(np.abs(schedule.z)))
         points = POINTS_PER_LOGIT * float(schedule.move[at])
-        made["schedule"] = {"p": schedule.p, "model": models[at], "points": points, "z": float(schedule.z[at])}
+        made["schedule"] = ScheduleMisfit(schedule.p, models[at], points, float(schedule.z[at]))
     if (law := result.ties) is not None:
-        made["ties"] = {name: getattr(law, name) for name in ("p", "close", "close_expected", "far", "far_expected")}
+        made["ties"] = TiesMisfit(law.p, law.close, law.close_expected, law.far, law.far_expected)
     if (drift := result.drift) is not None:
         order = np.argsort(-np.abs(drift.z), kind="stable").tolist()
         sure = [i for i in order if abs(drift.z[i]) >= drift.cut] or order[:1]
-        changes = [(i, *(POINTS_PER_LOGIT * float(value[i]) for value in (drift.change, drift.error))) for i in sure]
-        rows = [{"model": models[i], "points": points, "error": error} for i, points, error in changes[:WORST]]
-        made["drift"] = {"p": drift.p, "models": rows}
+        moved = [(models[i], *(POINTS_PER_LOGIT * float(x[i]) for x in (drift.change, drift.error))) for i in sure]
+        made["drift"] = DriftMisfit(drift.p, [Drifter(*row) for row in moved[:WORST]])
     if (slot := result.slot) is not None:
         low, points, high = (POINTS_PER_LOGIT * part for part in (slot.low, slot.advantage, slot.high))
-        made["slot"] = {"p": slot.p, "points": points, "ci_low": low, "ci_high": high}
+        made["slot"] = SlotMisfit(slot.p, points, low, high)
     return made
 
 
-def _note(name: str, made: Mapping[str, Any], tie_model: str) -> str:
+def _note(part: Any, schedule: ScheduleMisfit | None, tie_model: str) -> str:
     """One line about a check that failed, and what it means for a reader."""
-    part = made[name]
-    if name == "pairs":
-        return _pairs_note(part, made)
-    if name == "ties":
-        law = {"davidson": "Davidson's", "rao-kupper": "Rao and Kupper's"}.get(tie_model, "the")
-        return (
-            f"misfit, ties: {law} model says {_percent(part['close_expected'])} ties among close models and "
-            f"{_percent(part['far_expected'])} among others, seen are {_percent(part['close'])} and "
-            f"{_percent(part['far'])} ({_p(part['p'])}): gaps between ratings depend on the tie model; try another"
-        )
-    if name == "drift":
-        rows = [row for row in part["models"] if abs(row["points"]) > SMALL_CHANGE]
-        changes = ", ".join(
-            f"{row['model']} {'gained' if row['points'] > 0 else 'lost'} {abs(row['points']):.0f}" for row in rows
-        )
-        return (
-            f"misfit, drift: {changes} points from first battle to last ({_p(part['p'])}): "
-            f"{'such a' if len(rows) > 1 else 'that'} rating is an average over the time, not the present strength"
-        )
-    ends = f"{part['ci_low']:+.0f} … {part['ci_high']:+.0f}"
-    return (
-        f"misfit, sides: being shown first is worth {part['points']:+.0f} points ({ends}, {_p(part['p'])}): "
-        "a model shown first more often than others is rated accordingly; the slot term removes it"
-    )
+    match part:
+        case PairsMisfit():
+            worst = part.worst[0]
+            off = f"; pairs are off by {_percent(part.size)} on average" if part.size > SMALL_PAIRS else ""
+            moves = ""
+            if schedule is not None and schedule.matters:
+                moves = (
+                    f"; with all pairs met equally often {schedule.model} would move by {schedule.points:+.0f} points"
+                )
+            return (
+                f"misfit, pairs: {worst.model} scores {_percent(worst.share)} against {worst.against} where the "
+                f"ratings say {_percent(worst.expected)} ({_p(part.p)}{off}): "
+                f"a rating is an average over the opponents met, and does not predict single pairs{moves}"
+            )
+        case TiesMisfit():
+            law = {"davidson": "Davidson's", "rao-kupper": "Rao and Kupper's"}.get(tie_model, "the")
+            return (
+                f"misfit, ties: {law} model says {_percent(part.close_expected)} ties among close models and "
+                f"{_percent(part.far_expected)} among others, seen are {_percent(part.close)} and "
+                f"{_percent(part.far)} ({_p(part.p)}): gaps between ratings depend on the tie model; try another"
+            )
+        case DriftMisfit():
+            rows = [row for row in part.models if abs(row.points) > SMALL_CHANGE]
+            changes = ", ".join(
+                f"{row.model} {'gained' if row.points > 0 else 'lost'} {abs(row.points):.0f}" for row in rows
+            )
+            return (
+                f"misfit, drift: {changes} points from first battle to last ({_p(part.p)}): "
+                f"{'such a' if len(rows) > 1 else 'that'} rating is an average over the time, not the present strength"
+            )
+        case _:
+            ends = f"{part.ci_low:+.0f} … {part.ci_high:+.0f}"
+            return (
+                f"misfit, sides: being shown first is worth {part.points:+.0f} points ({ends}, {_p(part.p)}): "
+                "a model shown first more often than others is rated accordingly; the slot term removes it"
+            )
 
 
-def _pairs_note(part: Mapping[str, Any], made: Mapping[str, Any]) -> str:
-    worst = part["worst"][0]
-    off = f"; pairs are off by {_percent(part['size'])} on average" if part["size"] > SMALL_PAIRS else ""
-    text = (
-        f"misfit, pairs: {worst['model']} scores {_percent(worst['share'])} against {worst['against']} where the "
-        f"ratings say {_percent(worst['expected'])} ({_p(part['p'])}{off}): "
-        "a rating is an average over the opponents met, and does not predict single pairs"
-    )
-    if _schedule_matters(made):
-        schedule = made["schedule"]
-        text += f"; with all pairs met equally often {schedule['model']} would move by {schedule['points']:+.0f} points"
-    return text
-
-
-def _without_notes(record: Mapping[str, Any], ps: Mapping[str, float], missing: Sequence[str]) -> str:
+def _without_notes(record: MisfitFacts, ps: Mapping[str, float], missing: Sequence[str]) -> str:
     """The line of a board without notes: what it says follows from the p-values beside it."""
     if not ps:
         return "fit: nothing to check"
     names = {"pairs": "pairs", "ties": "ties", "drift": "drift", "slot": "sides"}
     sentence = "no sign of misfit"
-    if record["too_small"]:
-        sentence = f"misfit too small to matter in {' and '.join(names[name] for name in record['too_small'])}"
-    elif record["by_chance"]:
+    if record.too_small:
+        sentence = f"misfit too small to matter in {' and '.join(names[name] for name in record.too_small)}"
+    elif record.by_chance:
         sentence = f"no clear misfit: of {len(ps)} checks, one may come out like this by chance"
     rest = [names[name] for name in names if name in missing]
     seen = ", ".join(f"{names[name]} {_p(p)}" for name, p in ps.items())

@@ -1,4 +1,4 @@
-"""A judge's board corrected by people's labels on some of the judged matchups: `rate_with_people`.
+"""A judge's board corrected by people's labels on some of the judged matchups: `corrected_board`.
 
 A label belongs to the judge's battles on the same prompt between the same two models, in either order.
 """
@@ -14,14 +14,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.battle import Outcome, Source
-from tiltyard.battles.label_sheets import find_key, from_spreadsheet, is_sheet, read_sheet
-from tiltyard.battles.opened import BattleData, Opened
-from tiltyard.battles.reading import peek, read_battles
-from tiltyard.battles.table import MISSING, BattleTable
-from tiltyard.boards.bradley_terry import CENTRE, REACH_NOTES, BradleyTerry
-from tiltyard.boards.building import ordered_arrays
-from tiltyard.boards.certainty import (
+from tiltyard.battles import MISSING, BattleTable, Outcome, Source
+from tiltyard.boards.bradley_terry import (
+    CENTRE,
+    REACH_NOTES,
+    BradleyTerry,
     Certainty,
     apart,
     cluster_notes,
@@ -31,28 +28,29 @@ from tiltyard.boards.certainty import (
     share_remarks,
     zero_weights,
 )
-from tiltyard.boards.inputs import (
-    DEFAULT_INPUT,
-    Estimator,
-    files_sha256,
-    is_remote,
-    read_for,
-    start_hashing,
-    with_dimensions,
-)
-from tiltyard.boards.leaderboard import Leaderboard, RatingEntry, whole
-from tiltyard.boards.preparation import asked_clusters, choose_clusters
-from tiltyard.boards.selection import WEIGHT_ZERO, Selection, cluster_codes, select
+from tiltyard.boards.leaderboard import Leaderboard, RatingEntry, ordered_arrays, whole
+from tiltyard.boards.preparation import WEIGHT_ZERO, Selection, asked_clusters, choose_clusters, cluster_codes, select
 from tiltyard.errors import NoBattles, OptionError, OptionValue, RatingError
-from tiltyard.options import InputOptions
-from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.ratings.comparisons import OWN_CLUSTER, PairCells, sum_by
-from tiltyard.ratings.graph import Reach, islands
-from tiltyard.ratings.intervals import Covariance, half_widths
-from tiltyard.ratings.label_draw import DrawCheck, Trait, check_draw, kinds
-from tiltyard.ratings.people_labels import LabelledMatchups, PeopleFit, fit_with_people
-from tiltyard.ratings.ranks import rank_intervals, ranks
-from tiltyard.ratings.tie_models import TIE_MODELS
+from tiltyard.ratings import (
+    OWN_CLUSTER,
+    POINTS_PER_LOGIT,
+    TIE_MODELS,
+    Covariance,
+    DrawCheck,
+    LabelledMatchups,
+    PairCells,
+    PeopleFit,
+    Reach,
+    Trait,
+    check_draw,
+    fit_with_people,
+    half_widths,
+    islands,
+    kinds,
+    rank_intervals,
+    sum_by,
+)
+from tiltyard.ratings.ranks import ranks
 from tiltyard.types import Bools, Floats, Ints
 
 FEWEST_LABELS = 20
@@ -63,9 +61,6 @@ SAVES_FROM = 0.75
 
 NO_LABEL = "no label: on the judge's scale, not corrected; its interval says nothing about people"
 APART_BY_LABELS = "its labels do not join it to the others: on the judge's scale, not corrected"
-
-MATCHED_BY = ("question_id", "dimension")
-"""Columns by which labels find their matchups."""
 
 DRAW = ("draw_place", "draw_of")
 """Columns in which labels carry their draw."""
@@ -82,63 +77,8 @@ MOST_STRETCHED = 10.0
 """Soft scores are spread by at most this factor."""
 
 
-def rate_with_people(
-    estimator: Estimator, battles: BattleData, people: BattleData, reading: InputOptions = DEFAULT_INPUT
-) -> Leaderboard:
-    """A judge's battles corrected by people's, on people's scale.
-
-    Labels are matched by prompt, the two models in either order, and dimension where both have one. They must be a
-    random draw of the judged matchups, or of whole prompts.
-
-    Where no column says who decided, all battles are the judge's and all labels people's. Columns under other names
-    (`reading`) are looked for in people's labels too.
-    """
-    if not isinstance(estimator, BradleyTerry):
-        raise OptionError(
-            "people's labels correct Bradley–Terry ratings only: leave them out, or use ",
-            OptionValue("method", "bt"),
-            ".",
-        )
-    if is_remote(battles, reading) or is_remote(people, DEFAULT_INPUT):
-        raise OptionError(
-            "people's labels need the battles on this machine: use ", OptionValue("engine", "duckdb"), "."
-        )
-    _check(estimator)
-    battles, people = Opened.of(battles), Opened.of(people)
-    named = {*peek(battles, reading.format, "llm-judge", reading.map).raw_columns, *(reading.map or {})}
-    if reading.default_source is None and "source" not in named:
-        reading = replace(reading, default_source="llm-judge")
-    seen = peek(battles, reading.format, reading.default_source, reading.map)
-    wanted = [name for name in MATCHED_BY if name in seen.columns]
-    wanted += [name for name in (*LENGTHS, *KINDS) if name in {*seen.columns, *seen.raw_columns}]
-    judged = read_for(_by_judge(estimator), battles, reading, also=wanted)
-    board = _corrected_board(judged, _read_labels(people, judged, battles, reading), estimator)
-    came_from = {**start_hashing(battles, reading)(), "people_sha256": files_sha256(people.parts)}
-    board = with_dimensions(board, judged, estimator.selection)
-    return replace(board, settings={**board.settings, **came_from})
-
-
-def _read_labels(people: Opened, judged: BattleTable, battles: Opened, reading: InputOptions) -> BattleTable:
-    """People's labels: battles whose rows are people's unless they say otherwise, or a filled-in label sheet."""
-    data = from_spreadsheet(people)
-    if is_sheet(data):
-        return read_sheet(data, judged, find_key(battles), reading.on_bad)
-    seen = peek(data, default_source="human")
-    mapped = {ours: theirs for ours, theirs in (reading.map or {}).items() if theirs in seen.raw_columns or ":" in ours}
-    if mapped:
-        seen = peek(data, default_source="human", map=mapped)
-    draw = [name for name in DRAW if name in seen.raw_columns]
-    return read_battles(
-        data,
-        columns=[*seen.columns, *draw],
-        numbers=draw,
-        default_source="human",
-        on_bad=reading.on_bad,
-        map=mapped or None,
-    )
-
-
-def _check(estimator: BradleyTerry) -> None:
+def check_correctable(estimator: BradleyTerry) -> None:
+    """Refuse options that a board corrected by people's labels does not have."""
     for name in WITHOUT:
         if getattr(estimator, name):
             raise OptionError(f"people's labels do not go with {name}: leave one of the two out.")
@@ -166,14 +106,15 @@ def _check(estimator: BradleyTerry) -> None:
         raise OptionError(f"with people's labels cluster is prompt, voter, both or none, not {odd[0]!r}.")
 
 
-def _by_judge(estimator: BradleyTerry) -> BradleyTerry:
-    """The same for the judge's battles alone: voters, and the anchor, are people's."""
+def by_judge(estimator: BradleyTerry) -> BradleyTerry:
+    """The estimator of the judge's battles alone: voters, and the anchor, are people's."""
     selection = replace(estimator.selection, source="llm-judge")
     return replace(estimator, anchor=None, misfit=False, cluster="auto", selection=selection)
 
 
-def _corrected_board(judged: BattleTable, people: BattleTable, estimator: BradleyTerry) -> Leaderboard:
-    judge = _by_judge(estimator).fit(judged)
+def corrected_board(judged: BattleTable, people: BattleTable, estimator: BradleyTerry) -> Leaderboard:
+    """The board of the judge's battles, corrected by people's labels on some of them."""
+    judge = by_judge(estimator).fit(judged)
     rated = np.isin(judged.models, judge.models)
     among = judged.take(rated[judged.model_a] & rated[judged.model_b])
     matched = _match(among, people, estimator.selection, estimator.cluster, judge)
@@ -208,15 +149,25 @@ class _Matched(msgspec.Struct, frozen=True, eq=False):
     check: DrawCheck
 
 
+class InformationShares(msgspec.Struct, frozen=True):
+    """Shares of the information."""
+
+    people: float
+    judge: float
+
+
 class RecordedDraw(msgspec.Struct, frozen=True):
-    """What labels carry of their draw: they are among the first so many of a random order of matchups.
+    """A random order of matchups, of which the first were labelled: what labels carry of their draw.
 
     Those before the last labelled one that have no label were left out, whatever for.
     """
 
     of: int
+    """Matchups in that order."""
     first: int
+    """Place of the last labelled one."""
     left_out: int
+    """Those before it without a label."""
 
     def sentence(self, judged: int) -> str:
         """Whether the labels are a random draw, by what is recorded with them."""
@@ -283,8 +234,8 @@ def _match(
     draw = _recorded_draw(labels, label_key)
     labels, on = labels.take(known), on[known].astype(np.int64)
     said = _shares(labels, (a > b)[known], both_bad_is_tie=selection.both_bad == "half")
-    remarks: list[str] = []
-    columns = choose_clusters(labels, cluster, remarks, unit="labels")
+    clusters = choose_clusters(labels, cluster)
+    columns = clusters.columns
     voter = cluster_codes(labels, "voter").astype(np.int64) if "voter" in labels.columns else None
     on, said, weight, voter, repeated = _once_each(on, said, labels.weight, voter)
     if repeated:
@@ -314,13 +265,48 @@ def _match(
         data=data,
         columns=("question_id" if "question_id" in columns else "matchup", *(("voter",) if "voter" in columns else ())),
         left_out=left_out,
-        remarks=remarks,
+        remarks=clusters.sentences("labels"),
         votes=float(labels.weight.sum()),
         voters=0 if voter is None else len(np.unique(voter[voter != OWN_CLUSTER])),
         prompts=len(np.unique(label_prompt[known])),
         draw=draw,
         check=check_draw(traits, labelled, np.random.default_rng(0), by_prompt),
     )
+
+
+class PeopleLabels(msgspec.Struct, frozen=True):
+    """`people` in a ratings file whose board people's labels correct, as in `ratings/calibrated/`."""
+
+    method: str
+    """`prediction-powered`."""
+    lambda_: float = msgspec.field(name="lambda")
+    """The judge's weight, between 0 and 1."""
+    labels: int
+    """Labelled matchups that were judged."""
+    votes: float
+    """People's rows on them."""
+    voters: int | None
+    """How many people; null if that is not known."""
+    prompts: int
+    judged_matchups: int
+    """Matchups that the judge judged, among the corrected models."""
+    agreement: float | None
+    """Share of the labelled matchups with the same winner, if both name one."""
+    agreement_n: int
+    """How many these are."""
+    half_width: float | None
+    """Half the median interval, in points; null if every one is open."""
+    people_only_half_width: float | None
+    """The same by people's labels alone."""
+    information: InformationShares
+    saves: bool
+    """False if the judge agrees too little to save labels."""
+    not_corrected: list[str]
+    """Models that labels do not join to the others."""
+    random_draw_p: float | None
+    """p-value of the labels being a random draw, by all that is known of the judged matchups."""
+    draw: RecordedDraw | None
+    """The draw that labels carry (by `battles draw`, or a review); null where they carry none."""
 
 
 def _recorded_draw(labels: BattleTable, matchup: Ints) -> RecordedDraw | None:
@@ -570,7 +556,7 @@ def _build(
         },
         left_out={**judge.left_out, **matched.left_out},
         remarks=tuple(remarks),
-        details={"people": people},
+        details={"people": msgspec.to_builtins(people)},
         arrays=_arrays(estimator, names, fit.covariance, [entry.model for entry in entries]),
     )
 
@@ -645,7 +631,7 @@ def _per_model(data: LabelledMatchups, weight: Floats, matchup: Ints | slice = s
 
 def _details(
     matched: _Matched, inside: Bools, data: LabelledMatchups, fit: PeopleFit, entries: tuple[RatingEntry, ...]
-) -> dict[str, Any]:
+) -> PeopleLabels:
     """The `people` section of a ratings file; agreement is over the labelled matchups where both name a winner."""
     n = len(data.first)
     people = np.column_stack([sum_by(data.matchup, data.weight * data.said[:, k], n) for k in range(3)])
@@ -653,55 +639,55 @@ def _details(
     decided = (people_says != 0.0) & (judge_says != 0.0)
     agreement = float((np.sign(people_says) == np.sign(judge_says))[decided].mean()) if decided.any() else None
     share = fit.information_from_people
-    return {
-        "method": "prediction-powered",
-        "lambda": fit.weight,
-        "labels": round(data.n_labelled),
-        "votes": whole(matched.votes),
-        "voters": matched.voters or None,
-        "prompts": matched.prompts,
-        "judged_matchups": n,
-        "agreement": agreement,
-        "agreement_n": int(decided.sum()),
-        "half_width": _median_half(entries, "ci_low", "ci_high"),
-        "people_only_half_width": _median_half(entries, "people_only_low", "people_only_high"),
-        "information": {"people": share, "judge": 1.0 - share},
-        "saves": agreement is not None and agreement >= SAVES_FROM and fit.weight > 0.0,
-        "not_corrected": [name for name, kept in zip(matched.models, inside, strict=True) if not kept],
-        "random_draw_p": matched.check.p,
-        "draw": None if matched.draw is None else msgspec.to_builtins(matched.draw),
-    }
+    return PeopleLabels(
+        method="prediction-powered",
+        lambda_=fit.weight,
+        labels=round(data.n_labelled),
+        votes=whole(matched.votes),
+        voters=matched.voters or None,
+        prompts=matched.prompts,
+        judged_matchups=n,
+        agreement=agreement,
+        agreement_n=int(decided.sum()),
+        half_width=_median_half(entries, "ci_low", "ci_high"),
+        people_only_half_width=_median_half(entries, "people_only_low", "people_only_high"),
+        information=InformationShares(share, 1.0 - share),
+        saves=agreement is not None and agreement >= SAVES_FROM and fit.weight > 0.0,
+        not_corrected=[name for name, kept in zip(matched.models, inside, strict=True) if not kept],
+        random_draw_p=matched.check.p,
+        draw=matched.draw,
+    )
 
 
-def _remarks(people: Mapping[str, Any], fit: PeopleFit, matched: _Matched) -> list[str]:
+def _remarks(people: PeopleLabels, fit: PeopleFit, matched: _Matched) -> list[str]:
     """What a reader of the corrected board has to know."""
-    voters = people["voters"]
-    by = f", {people['votes']:,} votes by {voters:,} voter{'' if voters == 1 else 's'}" if voters else ""
+    voters = people.voters
+    by = f", {people.votes:,} votes by {voters:,} voter{'' if voters == 1 else 's'}" if voters else ""
     agreed = "no label names a winner where the judge does"
-    if people["agreement"] is not None:
-        agreed = f"the judge agrees with {100 * people['agreement']:.0f} % of them (n={people['agreement_n']:,})"
+    if people.agreement is not None:
+        agreed = f"the judge agrees with {100 * people.agreement:.0f} % of them (n={people.agreement_n:,})"
     half, alone = (
-        "∞" if value is None else f"{value:.0f}" for value in (people["half_width"], people["people_only_half_width"])
+        "∞" if value is None else f"{value:.0f}" for value in (people.half_width, people.people_only_half_width)
     )
     lines = [
-        f"on people's scale: {people['labels']:,} labelled matchups{by} correct {people['judged_matchups']:,} "
+        f"on people's scale: {people.labels:,} labelled matchups{by} correct {people.judged_matchups:,} "
         f"judged ones; where both name a winner, {agreed}",
-        f"{100 * people['information']['people']:.0f} % of the information is people's, "
-        f"{100 * people['information']['judge']:.0f} % the judge's (λ {fit.weight:.2f}): half the interval is "
+        f"{100 * people.information.people:.0f} % of the information is people's, "
+        f"{100 * people.information.judge:.0f} % the judge's (λ {fit.weight:.2f}): half the interval is "
         f"±{half} points (median), with people's labels alone ±{alone}",
     ]
     if fit.weight == 0.0:
         why = "its verdicts on unlabelled matchups add nothing"
-        if people["labels"] == people["judged_matchups"]:
+        if people.labels == people.judged_matchups:
             why = "every judged matchup is labelled"
         lines.append(f"the judge saves nothing here ({why}): the ratings are those of people's labels")
-    elif not people["saves"]:
+    elif not people.saves:
         lines.append(
             f"the judge saves little here (agreement below {100 * SAVES_FROM:.0f} %): more labels, not more "
             "verdicts, make the intervals narrower"
         )
     valid = "valid if the labelled matchups are a random draw of the judged ones, or of whole prompts"
-    lines.append(valid if matched.draw is None else matched.draw.sentence(people["judged_matchups"]))
+    lines.append(valid if matched.draw is None else matched.draw.sentence(people.judged_matchups))
     return [*lines, matched.check.sentence("matchups")] if matched.check.alarms else lines
 
 

@@ -14,29 +14,53 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.battles.battle import Source
-from tiltyard.battles.table import MISSING, BattleTable
-from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry
-from tiltyard.boards.certainty import certainty, share_remarks, zero_weights
+from tiltyard.battles import MISSING, BattleTable, Source
+from tiltyard.boards.bradley_terry import (
+    CENTRE,
+    TIES_BECAUSE,
+    BradleyTerry,
+    certainty,
+    outside_sentence,
+    share_remarks,
+    zero_weights,
+)
 from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.misfit import report_fit
 from tiltyard.boards.preparation import (
+    Clusters,
     FitInput,
+    RatedBattles,
+    TieReason,
     choose_clusters,
     choose_tie_model,
+    cluster_codes,
     connected,
+    fixed_order,
     kind_of,
-    settle_tie_model,
+    restrict,
+    select,
+    ties_have_no_answer,
     without_ties,
 )
-from tiltyard.boards.selection import Selected, cluster_codes, fixed_order, restrict, select
 from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError, TooLarge
-from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.ratings.comparisons import OWN_CLUSTER, Comparisons, count_pairs, sum_by
-from tiltyard.ratings.graph import Reach, islands, reach, ties_bounded
-from tiltyard.ratings.intervals import Clustering
-from tiltyard.ratings.shrinkage import PooledFit, covariance_within, fit_of_category, fit_pooled
-from tiltyard.ratings.tie_models import TieModel
+from tiltyard.ratings import (
+    OWN_CLUSTER,
+    POINTS_PER_LOGIT,
+    TIE_MODELS,
+    Clustering,
+    Comparisons,
+    PooledFit,
+    Reach,
+    TieModel,
+    count_pairs,
+    covariance_within,
+    fit_of_category,
+    fit_pooled,
+    islands,
+    reach,
+    sum_by,
+    ties_bounded,
+)
 from tiltyard.types import AnyInts, Floats, Ints
 
 MOST_STRENGTHS = 4000
@@ -90,13 +114,15 @@ def pooled_boards(
     table = fixed_order(table)
     codes = table.text_column(column).codes
     table = table if (codes != MISSING).all() else table.take(codes != MISSING)
-    remarks: list[str] = []
-    known = choose_clusters(table, estimator.cluster, remarks)
-    clusters = tuple(name for name in known if name != column)
-    if clusters != known:
+    known = choose_clusters(table, estimator.cluster)
+    clusters = tuple(name for name in known.columns if name != column)
+    remarks = known.sentences()
+    if clusters != known.columns:
         remarks.append(f"the intervals of each board are for its own {kind_of(column)} alone")
     table = replace(table, columns={**table.columns, **{name: table.text_column(name) for name in clusters}})
-    categories = _prepare(_joined(_select(table, column, estimator, leave_out), estimator, remarks), estimator)
+    joined, outside = _joined(_select(table, column, estimator, leave_out), estimator)
+    remarks += outside_sentence(outside)
+    categories = _prepare(joined, estimator)
     if len(categories) < 2:
         raise RatingError(
             f"pool needs battles of at least 2 values of {column}, and {len(categories)} can be rated: "
@@ -112,7 +138,8 @@ def pooled_boards(
         )
     estimator._check_memory(strengths, None)
     rows, model, where = _together(categories, clusters)
-    tie_model = _tie_model(categories, rows, model, estimator, remarks)
+    tie_model, because = _tie_model(categories, rows, model, estimator)
+    remarks += [TIES_BECAUSE[reason] for reason in because]
     pooled = fit_pooled(rows, count_pairs(rows), tie_model, model, where)
     sd = POINTS_PER_LOGIT * math.sqrt(pooled.shrunk.variance)
     if pooled.shrunk.equal:
@@ -126,22 +153,22 @@ def pooled_boards(
     record = {"by": column, "categories": len(categories), "sd": sd, "dispersion": pooled.shrunk.dispersion}
     boards = {}
     for category in categories:
-        fit_input = msgspec.structs.replace(category.alone, tie_model=tie_model, clusters=clusters, remarks=[*remarks])
-        board = _board(category, fit_input, pooled, estimator)
+        fit_input = msgspec.structs.replace(category.alone, tie_model=tie_model, clustered=Clusters(clusters))
+        board = _board(category, fit_input, pooled, estimator, remarks)
         boards[category.value] = replace(board, settings={**board.settings, "pool": record})
     return boards
 
 
 def _select(
     table: BattleTable, column: str, estimator: BradleyTerry, leave_out: Callable[[RatingError], None]
-) -> list[tuple[str, Selected]]:
+) -> list[tuple[str, RatedBattles]]:
     """The battles of each value that are rated."""
     result = []
     for value, part in table.split(column):
         try:
             selected = select(part, estimator.selection)
             selected = without_ties(selected) if estimator.ties == "drop" else selected
-            choose_tie_model(selected.table, estimator.ties, [], controlled=False)  # refuses nothing but ties
+            choose_tie_model(selected.table, estimator.ties, controlled=False)  # refuses nothing but ties
         except (BattleError, RatingError) as error:
             leave_out(RatingError(f"{column} {value}: {error}"))
         else:
@@ -150,9 +177,9 @@ def _select(
 
 
 def _joined(
-    result: list[tuple[str, Selected]], estimator: BradleyTerry, remarks: list[str]
-) -> list[tuple[str, Selected]]:
-    """Only models that the battles of all categories join; an error if some are not, unless `only_connected`."""
+    result: list[tuple[str, RatedBattles]], estimator: BradleyTerry
+) -> tuple[list[tuple[str, RatedBattles]], tuple[str, ...]]:
+    """Only models that the battles of all categories join, and the others: an error unless `only_connected`."""
     names = sorted({name for _, selected in result for name in selected.table.models})
     at = {name: code for code, name in enumerate(names)}
     pairs = [np.empty((0, 2), dtype=np.int32)]
@@ -161,25 +188,25 @@ def _joined(
         pairs.append(np.unique(code[np.column_stack([selected.table.model_a, selected.table.model_b])], axis=0))
     met = np.concatenate(pairs)
     if not len(met):
-        return []
+        return [], ()
     outcome, source = np.zeros((2, len(met)), dtype=np.int8)
     every = BattleTable(tuple(names), met[:, 0], met[:, 1], outcome, source, np.ones(len(met)))
-    kept = connected(Selected(every, every.take(outcome > 0), {}), remarks, only_connected=estimator.only_connected)
+    kept = connected(RatedBattles(every, every.take(outcome > 0), {}), only_connected=estimator.only_connected)
     inside = set(kept.table.models)
     joined = []
     for value, one in result:
         mask = np.array([name in inside for name in one.table.models])
         if mask.any():
             joined.append((value, restrict(one, mask, "model outside the largest connected group")))
-    return joined
+    return joined, kept.outside
 
 
-def _prepare(result: list[tuple[str, Selected]], estimator: BradleyTerry) -> list[_Category]:
+def _prepare(result: list[tuple[str, RatedBattles]], estimator: BradleyTerry) -> list[_Category]:
     """Every category with its numbers in the joint fit.
 
     A category whose battles alone do not bound a tie parameter shares that of the largest one that does.
     """
-    alone = [estimator._prepare(selected, [], None) for _, selected in result]
+    alone = [estimator._prepare(selected) for _, selected in result]
     own = [ties_bounded(one.counted.cells) for one in alone]
     size = [one.rows.weight.sum() if bounded else 0.0 for one, bounded in zip(alone, own, strict=True)]
     largest = int(np.argmax(size)) if size else 0
@@ -221,24 +248,26 @@ def _together(categories: list[_Category], clusters: tuple[str, ...]) -> tuple[C
 
 
 def _tie_model(
-    categories: list[_Category], rows: Comparisons, model: Ints, estimator: BradleyTerry, remarks: list[str]
-) -> TieModel:
-    """One tie model for all categories: half-wins where one has soft outcomes, or where no battles bound it."""
-    models = []
-    for category in categories:
-        said: list[str] = []
-        models.append(choose_tie_model(category.alone.selected.table, estimator.ties, said, controlled=False))
-        remarks += [line for line in said if line not in remarks]
+    categories: list[_Category], rows: Comparisons, model: Ints, estimator: BradleyTerry
+) -> tuple[TieModel, list[TieReason]]:
+    """One tie model for all categories; half-wins, with the reasons, where one is soft or nothing bounds it."""
+    tables = [category.alone.selected.table for category in categories]
+    models, reasons = zip(*(choose_tie_model(table, estimator.ties, controlled=False) for table in tables), strict=True)
+    because = list(dict.fromkeys(filter(None, reasons)))
     half = [one for one in models if not one.has_parameter]
     if half:
-        return half[0]
+        return half[0], because
     over_all = msgspec.structs.replace(
         rows, n_models=int(model.max()) + 1, first=model[rows.first], second=model[rows.second]
     )
-    return settle_tie_model(count_pairs(over_all), models[0], remarks)
+    if ties_have_no_answer(count_pairs(over_all), models[0]):
+        return TIE_MODELS["half"], ["unbounded"]
+    return models[0], because
 
 
-def _board(category: _Category, fit_input: FitInput, pooled: PooledFit, estimator: BradleyTerry) -> Leaderboard:
+def _board(
+    category: _Category, fit_input: FitInput, pooled: PooledFit, estimator: BradleyTerry, remarks: list[str]
+) -> Leaderboard:
     """One category's board out of the joint fit."""
     cells, tie = category.alone.counted.cells, pooled.shrunk.fit.parameters.tie[category.tie_group]
     if cells.n_groups == 1:
@@ -250,19 +279,20 @@ def _board(category: _Category, fit_input: FitInput, pooled: PooledFit, estimato
         for name, way in zip(fit_input.clusters, pooled.covariance.ways, strict=True)
     )
     covariance = covariance_within(pooled, category.ids, ways)
-    fit_input.remarks.extend(share_remarks(covariance, fit_input.clusters))
+    remarks = [*remarks, *share_remarks(covariance, fit_input.clusters)]
     anchor = estimator._anchor_code(fit_input)
     sure = certainty(fitted, fit_input, covariance, anchor=anchor, level=estimator.level, rounds=0, seed=estimator.seed)
     state = pooled.state[category.ids]
     joined = len(islands(cells)) <= 1
     more: dict[str, Any] = {}
     if estimator.reads_times and joined:  # a plain fit of the category alone
-        alone = msgspec.structs.replace(category.alone, remarks=fit_input.remarks)
-        more["misfit"] = report_fit(alone, None, seed=estimator.seed, remote=False)
+        facts, lines = report_fit(category.alone, None, seed=estimator.seed)
+        more["misfit"] = msgspec.to_builtins(facts)
+        remarks += lines
     elif estimator.reads_times:
         more["misfit"] = {"checked": False, "reason": "groups of models never met here"}
-        fit_input.remarks.append("fit not checked: groups of models never met here")
-    board = estimator._board(fit_input, fitted, state, sure, more)
+        remarks.append("fit not checked: groups of models never met here")
+    board = estimator._board(fit_input, fitted, state, sure, more, remarks)
     means = pooled.means[category.ids]
     weights = zero_weights(covariance.known, anchor)
     zero = float(means.mean() if weights is None else weights @ means)

@@ -1,30 +1,189 @@
-"""From selected battles to what Bradley–Terry fits: connections, ties, and which battles depend on each other."""
+"""Which battles are rated, with a count of what each filter left out; and how they are prepared for a fit.
+
+Prepared are connections, ties, sides, and which battles depend on each other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import replace
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.battle import Outcome, Source
-from tiltyard.battles.table import MISSING, BattleTable
-from tiltyard.boards.selection import Selected, cluster_codes, only_rated_models, restrict
-from tiltyard.errors import NotConnected, OptionError, OptionValue, RatingError
-from tiltyard.options import Ties
-from tiltyard.ratings.bradley_terry import bounded
-from tiltyard.ratings.comparisons import (
+from tiltyard.battles import MISSING, BattleTable, Outcome, Source
+from tiltyard.boards.estimator import check_number
+from tiltyard.errors import NoBattles, NotConnected, OptionError, OptionValue, RatingError
+from tiltyard.options import MinBattles, SelectionOptions, Ties, explains
+from tiltyard.ratings import (
     OWN_CLUSTER,
+    TIE_MODELS,
     Comparisons,
     Counted,
+    TieModel,
+    bounded,
     count_pairs,
+    islands,
     scaled_difference,
+    sum_by,
+    ties_bounded,
 )
-from tiltyard.ratings.graph import islands, ties_bounded
-from tiltyard.ratings.tie_models import TIE_MODELS, TieModel
-from tiltyard.types import Floats, occurring
+from tiltyard.types import Floats, Int32s, occurring
+
+WEIGHT_ZERO = "row of weight 0"
+DIMENSION = "dimension"
+NO_DIMENSION = "an unnamed dimension"
+"""What battles are called that name no dimension, though others do."""
+
+
+@explains()
+@dataclass(frozen=True, kw_only=True)
+class Selection(SelectionOptions):
+    """The filters: who decided, which dimension, both-bad and inconsistent battles, and how few battles are too few."""
+
+    min_battles: MinBattles = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("min_battles", self.min_battles, least=0)
+
+    def columns(self) -> tuple[str, ...]:
+        """The optional columns that these filters look at."""
+        wanted = {"dimension": self.dimension is not None, "inconsistent": self.inconsistent == "drop"}
+        return tuple(name for name, needed in wanted.items() if needed)
+
+    def settings(self, method: str) -> dict[str, Any]:
+        """What a ratings file says of the method and of these filters."""
+        return {"method": method, "both_bad": self.both_bad, "inconsistent": self.inconsistent}
+
+
+class RatedBattles(msgspec.Struct, frozen=True, eq=False):
+    """The battles that are rated (`table`), the both-bad ones kept beside them, and what was left out.
+
+    `outside` are models that were left out because they never met the others.
+    """
+
+    table: BattleTable
+    both_bad: BattleTable
+    left_out: dict[str, float]
+    outside: tuple[str, ...] = ()
+
+
+def select(table: BattleTable, selection: Selection) -> RatedBattles:
+    """Apply the filters in order and count what each removed."""
+    left_out: dict[str, float] = {f"bad row: {reason}": count for reason, count in table.skipped.items()}
+
+    def keep(mask: NDArray[np.bool_], reason: str) -> None:
+        nonlocal table
+        if not mask.all():
+            left_out[reason] = float(table.weight[~mask].sum())
+            table = table.take(mask)
+
+    absent = table.n_weightless
+    if absent:
+        keep(table.weight > 0.0, WEIGHT_ZERO)
+        left_out[WEIGHT_ZERO] = float(absent)
+    if selection.source is not None:
+        keep(table.source == Source(selection.source).code, f"source is not {selection.source}")
+    if selection.dimension is not None:
+        texts = table.text_column("dimension")
+        here = np.array([text == selection.dimension for text in texts.labels] + [False])[texts.codes]
+        keep(here, f"dimension is not {selection.dimension}")
+    if selection.inconsistent == "drop" and "inconsistent" in table.columns:
+        keep(table.number_column("inconsistent") != 1.0, "inconsistent judgment")
+    is_both_bad = table.outcome == Outcome.BOTH_BAD.code
+    if selection.both_bad == "half":
+        table = replace(table, outcome=np.where(is_both_bad, np.int8(Outcome.TIE.code), table.outcome))
+    elif selection.both_bad == "drop":
+        keep(~is_both_bad, "both bad")
+    if selection.min_battles > 0:
+        rare = per_model(table, table.weight) < selection.min_battles
+        reason = f"model with fewer than {selection.min_battles:g} battles"
+        keep(~(rare[table.model_a] | rare[table.model_b]), reason)
+    table = table.compact()
+    is_both_bad = table.outcome == Outcome.BOTH_BAD.code
+    rated = table.take(~is_both_bad) if is_both_bad.any() else table
+    if not len(rated) or rated.n_battles == 0:
+        why = "; ".join(f"{count:,.0f} left out: {reason}" for reason, count in left_out.items())
+        raise NoBattles(f"no battle is left to rate{' (' + why + ')' if why else ''}.")
+    both_bad = table.take(is_both_bad)
+    return RatedBattles(table, both_bad, left_out) if rated is table else only_rated_models(rated, both_bad, left_out)
+
+
+def only_rated_models(rated: BattleTable, both_bad: BattleTable, left_out: dict[str, float]) -> RatedBattles:
+    """Leave out, and name, models that have no rated battle: only both-bad ones, or ties where ties do not count."""
+    has_battle = rated.used
+    without = [name for name, has in zip(rated.models, has_battle, strict=True) if not has]
+    return restrict(RatedBattles(rated, both_bad, left_out), has_battle, f"no rated battle: {', '.join(without)}")
+
+
+def restrict(selected: RatedBattles, inside: NDArray[np.bool_], reason: str) -> RatedBattles:
+    """Only the models that are `inside`, and the battles among them; the others are counted under `reason`."""
+    if inside.all():
+        return selected
+    code = np.cumsum(inside, dtype=np.int32) - np.int32(1)
+    models = tuple(name for name, keep in zip(selected.table.models, inside, strict=True) if keep)
+
+    def among(table: BattleTable) -> BattleTable:
+        kept = table.take(inside[table.model_a] & inside[table.model_b])
+        return replace(kept, models=models, model_a=code[kept.model_a], model_b=code[kept.model_b])
+
+    table, both_bad = among(selected.table), among(selected.both_bad)
+    gone = selected.table.n_battles + selected.both_bad.n_battles - table.n_battles - both_bad.n_battles
+    left_out = {**selected.left_out, reason: gone} if gone else selected.left_out
+    return RatedBattles(table, both_bad, left_out)
+
+
+def per_model(table: BattleTable, weight: Floats) -> Floats:
+    """The sum of a weight over the battles of each model."""
+    m = len(table.models)
+    return sum_by(table.model_a, weight, m) + sum_by(table.model_b, weight, m)
+
+
+def known_models(table: BattleTable) -> str:
+    """A hint that lists the models there are."""
+    shown = ", ".join(table.models[:8])
+    return f"The models are {shown}{', …' if len(table.models) > 8 else ''}."
+
+
+def dimensions_of(table: BattleTable, selection: Selection, more: Collection[str] = ()) -> tuple[str, ...]:
+    """The dimensions that are taken together, where there are several; `NO_DIMENSION` is one beside others.
+
+    `more` are dimensions of which there may be no battle; an empty text is no dimension.
+    """
+    if selection.dimension is not None:
+        return ()
+    names = set(more)
+    if DIMENSION in table.columns:
+        texts, counts = table.text_column(DIMENSION), table.weight > 0.0
+        if selection.source is not None:
+            counts = counts & (table.source == Source(selection.source).code)
+        names |= {"" if code == MISSING else texts.labels[code] for code in np.unique(texts.codes[counts])}
+    named = sorted(names - {""})
+    return () if len(names) < 2 else (*named, NO_DIMENSION) if "" in names else tuple(named)
+
+
+def pooled_remark(names: Collection[str]) -> list[str]:
+    """A sentence where battles of several dimensions are taken together."""
+    return [f"{len(names)} dimensions are pooled: {', '.join(names)}"] if names else []
+
+
+def cluster_codes(table: BattleTable, column: str) -> Int32s:
+    """The cluster of every row, numbered in the order of their names; a row without a value is its own."""
+    assert MISSING == OWN_CLUSTER
+    return table.text_column(column).by_label.codes
+
+
+def fixed_order(table: BattleTable, controls: Sequence[str] = ()) -> BattleTable:
+    """The same battles, in an order of their own where the order of the rows would show in the last digits of sums.
+
+    Whole weights add up to the same in any order. Text columns are numbered by their texts.
+    """
+    whole = table.score_a is None and bool((table.weight == np.floor(table.weight)).all())
+    return table if whole and not controls else table.in_canonical_order()
+
 
 KINDS = {"question_id": "prompt"}
 """What people call the columns that make battles dependent."""
@@ -35,16 +194,64 @@ def kind_of(column: str) -> str:
     return KINDS.get(column, column)
 
 
-class FitInput(msgspec.Struct, frozen=True, eq=False):
-    """Battles ready to fit: what was selected, as rows and by pair, and how ties, slot and clusters are read."""
+class Clusters(msgspec.Struct, frozen=True):
+    """The columns whose equal values make battles dependent (none: all are independent), and how they were chosen.
 
-    selected: Selected
+    `nameless` has, for a column, how many battles name no value though others do, and of how many; `alone` are columns
+    with one value, `too_few` one that has too few to stand for others, and how many. `absent` says that there is
+    neither prompt nor voter.
+    """
+
+    columns: tuple[str, ...] = ()
+    nameless: tuple[tuple[str, float, float], ...] = ()
+    alone: tuple[str, ...] = ()
+    too_few: tuple[str, int] | None = None
+    absent: bool = False
+
+    def sentences(self, unit: str = "battles") -> list[str]:
+        """What a reader should know of them."""
+        lines = []
+        if self.too_few is not None:
+            column, count = self.too_few
+            lines.append(f"the intervals are for these {count} {kind_of(column)}s: too few to stand for others")
+        lines += [
+            f"{without:,.0f} of {of:,.0f} {unit} name no {kind_of(column)}: each of them counts as independent"
+            for column, without, of in self.nameless
+        ]
+        for kind in map(kind_of, self.alone):
+            lines.append(f"all {unit} have the same {kind}: the intervals are for that {kind} alone")
+        return [*lines, INDEPENDENT] if self.absent else lines
+
+
+TieReason = Literal["soft", "controls", "unbounded"]
+"""Why ties count as half-wins though a model of them was asked for."""
+
+
+class FitInput(msgspec.Struct, frozen=True, eq=False):
+    """Battles ready to fit: what was selected, as rows and by pair, and how ties, slot and clusters are read.
+
+    `ties_because` says why no tie model could be used, `sides` what columns A and B are taken for. With `by_counts`
+    equal rows were counted before anything else.
+    """
+
+    selected: RatedBattles
     rows: Comparisons
     counted: Counted
     tie_model: TieModel
     slot: bool
-    clusters: tuple[str, ...]
-    remarks: list[str]
+    clustered: Clusters
+    ties_because: TieReason | None = None
+    sides: tuple[str, ...] = ()
+    by_counts: bool = False
+
+    @property
+    def clusters(self) -> tuple[str, ...]:
+        return self.clustered.columns
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the clusters are where the battles were counted."""
+        return bool(self.clusters) and self.selected.table.clusters is not None
 
 
 def comparisons(table: BattleTable) -> Comparisons:
@@ -59,7 +266,7 @@ def comparisons(table: BattleTable) -> Comparisons:
     )
 
 
-def without_ties(selected: Selected) -> Selected:
+def without_ties(selected: RatedBattles) -> RatedBattles:
     """Decisive (and soft) battles only; the ties are counted as left out."""
     table = selected.table
     tie = table.outcome == Outcome.TIE.code
@@ -70,7 +277,7 @@ def without_ties(selected: Selected) -> Selected:
 MANY_ROWS = 100_000
 
 
-def connected(selected: Selected, remarks: list[str], *, only_connected: bool) -> Selected:
+def connected(selected: RatedBattles, *, only_connected: bool) -> RatedBattles:
     """All models, if battles join them; else only the largest group, or an error that names the groups."""
     table = selected.table
     groups = []
@@ -83,8 +290,9 @@ def connected(selected: Selected, remarks: list[str], *, only_connected: bool) -
         raise NotConnected(names, *_say_islands(names))
     inside = np.zeros(len(selected.table.models), dtype=bool)
     inside[groups[0]] = True
-    remarks.append(f"not rated, never met the others: {', '.join(name for group in names[1:] for name in group)}")
-    return restrict(selected, inside, "model outside the largest connected group")
+    outside = tuple(name for group in names[1:] for name in group)
+    kept = restrict(selected, inside, "model outside the largest connected group")
+    return msgspec.structs.replace(kept, outside=outside)
 
 
 def _say_islands(names: list[list[str]]) -> tuple[str | OptionValue, ...]:
@@ -102,20 +310,15 @@ def _say_islands(names: list[list[str]]) -> tuple[str | OptionValue, ...]:
     )
 
 
-def choose_tie_model(table: BattleTable, ties: Ties, remarks: list[str], *, controlled: bool) -> TieModel:
-    """The tie model asked for; half-wins, with a remark, where the data or the controls allow nothing else."""
+def choose_tie_model(table: BattleTable, ties: Ties, *, controlled: bool) -> tuple[TieModel, TieReason | None]:
+    """The tie model asked for; half-wins, with the reason, where the data or the controls allow nothing else."""
     soft = table.score_a is not None and not np.isnan(table.score_a).all()
     decided = (table.outcome == Outcome.A.code) | (table.outcome == Outcome.B.code)
     if not decided.any() and not soft:
         raise RatingError("every battle is a tie: there is nothing to tell the models apart by.")
-    if ties in ("half", "drop"):
-        return TIE_MODELS["half"]
-    if soft:
-        remarks.append("soft outcomes: a win counts by how sure it was (score_a), so ratings lie closer together")
-    elif controlled:
-        remarks.append("ties count as half a win (controls have no tie model)")
-    if soft or controlled:
-        return TIE_MODELS["half"]
+    if soft or controlled or ties in ("half", "drop"):
+        why: TieReason | None = None if ties in ("half", "drop") else "soft" if soft else "controls"
+        return TIE_MODELS["half"], why
     for source in Source:
         rows = table.source == source.code
         if rows.any() and not (decided & rows).any():
@@ -125,15 +328,13 @@ def choose_tie_model(table: BattleTable, ties: Ties, remarks: list[str], *, cont
                 OptionValue("ties", "half"),
                 ", or leave that source out.",
             )
-    return TIE_MODELS[ties]
+    return TIE_MODELS[ties], None
 
 
-def settle_tie_model(counted: Counted, tie_model: TieModel, remarks: list[str]) -> TieModel:
-    """The tie model, or half-wins where its tie parameter would be infinite: no win contradicts another one."""
-    if not tie_model.has_parameter or ties_bounded(counted.cells) or ties_bounded(bounded(counted.cells)[0]):
-        return tie_model
-    remarks.append("ties count as half a win: no win contradicts another, so how likely a tie is has no finite answer")
-    return TIE_MODELS["half"]
+def ties_have_no_answer(counted: Counted, tie_model: TieModel) -> bool:
+    """Whether the tie parameter would be infinite: no win contradicts another one."""
+    cells = counted.cells
+    return tie_model.has_parameter and not (ties_bounded(cells) or ties_bounded(bounded(cells)[0]))
 
 
 KNOWN_CLUSTERS = ("question_id", "voter")
@@ -166,26 +367,23 @@ def known_clusters(columns: Collection[str]) -> tuple[str, ...]:
     return tuple(name for name in KNOWN_CLUSTERS if name in columns)
 
 
-def choose_clusters(table: BattleTable, cluster: str, remarks: list[str], *, unit: str = "battles") -> tuple[str, ...]:
-    """The columns whose equal values make battles dependent; empty when all battles are independent."""
+def choose_clusters(table: BattleTable, cluster: str) -> Clusters:
+    """The columns whose equal values make battles dependent."""
     asked = asked_clusters(cluster)
-    result = asked if asked is not None else known_clusters(table.columns)
-    count = {column: _count_clusters(table, column) for column in result}
-    columns = tuple(column for column in result if count[column] > 1)
-    alone = [column for column in result if count[column] == 1]
-    if asked is None and len(columns) == 2:
-        few = [column for column in columns if count[column] < FEW_CLUSTERS]
-        if len(few) == 1:
-            columns = tuple(column for column in columns if column not in few)
-            remarks.append(
-                f"the intervals are for these {count[few[0]]} {kind_of(few[0])}s: too few to stand for others"
-            )
-    for column in result:
-        remarks += nameless_remark(column, *nameless(table, column), unit)
-    remarks += [one_cluster(column, unit) for column in alone]
-    if asked is None and not columns and not alone:
-        remarks.append(INDEPENDENT)
-    return columns
+    named = asked if asked is not None else known_clusters(table.columns)
+    count = {column: _count_clusters(table, column) for column in named}
+    columns = tuple(column for column in named if count[column] > 1)
+    few = [column for column in columns if count[column] < FEW_CLUSTERS]
+    too_few = few[0] if asked is None and len(columns) == 2 and len(few) == 1 else None
+    without = ((column, *nameless(table, column)) for column in named)
+    alone = tuple(column for column in named if count[column] == 1)
+    return Clusters(
+        columns=tuple(column for column in columns if column != too_few),
+        nameless=tuple(line for line in without if line[1] > 0.0),
+        alone=alone,
+        too_few=None if too_few is None else (too_few, count[too_few]),
+        absent=asked is None and not columns and not alone,
+    )
 
 
 def nameless(table: BattleTable, column: str, rows: NDArray[np.bool_] | None = None) -> tuple[float, float]:
@@ -206,23 +404,11 @@ def count_nameless(
     return without, float(table.weight.sum(where=counted))
 
 
-def nameless_remark(column: str, without: float, of: float, unit: str = "battles") -> list[str]:
-    """A sentence where some battles do not name their cluster, or none."""
-    if without <= 0.0:
-        return []
-    return [f"{without:,.0f} of {of:,.0f} {unit} name no {kind_of(column)}: each of them counts as independent"]
-
-
 def _count_clusters(table: BattleTable, column: str) -> int:
     """How many clusters a column makes: rows without a value are one each."""
     codes = cluster_codes(table, column)
     named = int(np.count_nonzero(occurring(codes, int(codes.max(initial=OWN_CLUSTER)) + 2)[:-1]))
     return named + int(np.count_nonzero(codes == OWN_CLUSTER)) if named else 0
-
-
-def one_cluster(column: str, unit: str = "battles") -> str:
-    """What to remark where nothing can be clustered."""
-    return f"all {unit} have the same {kind_of(column)}: the intervals are for that {kind_of(column)} alone"
 
 
 SIDE_FLAGS = ("one_order", "winner_first")

@@ -10,27 +10,20 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.battle import Outcome
-from tiltyard.battles.opened import BattleData
-from tiltyard.battles.reading import oddities, read_battles
-from tiltyard.battles.table import BattleTable
-from tiltyard.boards.building import Column, build_board, count_by_model
-from tiltyard.boards.estimator import (
-    DRAWS_MAX,
-    RATING_MAX,
-    EstimatorParameters,
-    check_level,
-    check_number,
-    check_whole,
+from tiltyard.battles import BattleData, BattleTable, Outcome, oddities, read_battles
+from tiltyard.boards.estimator import DRAWS_MAX, RATING_MAX, EstimatorParameters, check_level, check_number, check_whole
+from tiltyard.boards.leaderboard import Column, Leaderboard, build_board, count_by_model
+from tiltyard.boards.preparation import (
+    Selection,
+    asked_clusters,
+    choose_clusters,
+    cluster_codes,
+    only_rated_models,
+    select,
 )
-from tiltyard.boards.leaderboard import Leaderboard
-from tiltyard.boards.preparation import asked_clusters, choose_clusters
-from tiltyard.boards.selection import Selection, cluster_codes, only_rated_models, select
 from tiltyard.errors import OptionValue, RatingError
 from tiltyard.options import check_choice, explains
-from tiltyard.ratings import elo
-from tiltyard.ratings.glicko2 import DEFAULT_SETTINGS, Glicko2Settings, rate_battles
-from tiltyard.ratings.quantiles import normal_quantile
+from tiltyard.ratings import DEFAULT_SETTINGS, Glicko2Settings, elo, normal_quantile, rate_battles
 from tiltyard.types import Floats, Int32s
 
 SCORE_A = np.array([1.0, 0.0, 0.5, np.nan])
@@ -55,7 +48,8 @@ ONE_BATTLE = "no interval: one battle says nothing of others"
 class OrderedBattles(msgspec.Struct, frozen=True, eq=False):
     """Battles one by one: the two models and the first one's score; `row` is each battle's row in the table.
 
-    `weight` is how much of each counts: 1, or less in a row whose weight is less.
+    `weight` is how much of each counts: 1, or less in a row whose weight is less. `odd` are sentences about what is odd
+    in the battles, or in their times.
     """
 
     a: Int32s
@@ -63,20 +57,20 @@ class OrderedBattles(msgspec.Struct, frozen=True, eq=False):
     score_a: Floats
     row: NDArray[np.intp]
     weight: Floats
+    odd: list[str]
 
 
-def in_order(table: BattleTable, remarks: list[str], *, parts: bool = False) -> OrderedBattles:
+def in_order(table: BattleTable, *, parts: bool = False) -> OrderedBattles:
     """The battles by `timestamp` where every battle has one, else in file order; a row of weight n is n battles.
 
     With `parts` a row of weight below 1 is a part of a battle; without, it is an error.
     """
-    order = np.arange(len(table))
-    remarks += oddities(table)
+    order, odd = np.arange(len(table)), oddities(table)
     when = table.columns.get("timestamp")
     if isinstance(when, np.ndarray):
         missing = int(np.isnan(when).sum())
         if missing:
-            remarks.append(f"{missing:,} battles have no timestamp: the order of the file was used")
+            odd.append(f"{missing:,} battles have no timestamp: the order of the file was used")
         else:
             order = np.argsort(when, kind="stable")
     repeats = table.weight[order]
@@ -98,7 +92,8 @@ def in_order(table: BattleTable, remarks: list[str], *, parts: bool = False) -> 
     score = SCORE_A[table.outcome]
     if table.score_a is not None:
         score = np.where(np.isnan(table.score_a), score, table.score_a)
-    return OrderedBattles(table.model_a[row], table.model_b[row], score[row], row, np.minimum(table.weight[row], 1.0))
+    weight = np.minimum(table.weight[row], 1.0)
+    return OrderedBattles(table.model_a[row], table.model_b[row], score[row], row, weight, odd)
 
 
 def decisive(table: BattleTable) -> NDArray[np.bool_]:
@@ -122,8 +117,7 @@ class Elo(EstimatorParameters):
     def fit(self, table: BattleData) -> Leaderboard:
         """Rate the battles in order."""
         selected = select(read_battles(table), self.selection)
-        remarks = [ORDER_REMARK]
-        battles = in_order(selected.table, remarks)
+        battles = in_order(selected.table)
         ratings = elo.sequential_elo(
             battles.a,
             battles.b,
@@ -134,7 +128,9 @@ class Elo(EstimatorParameters):
         )
         settings = {"k": self.k, "initial_rating": self.initial_rating, "interval": {"kind": "none"}}
         settings = {**self.selection.settings("elo"), **settings}
-        return build_board(selected, rating=ratings, settings=settings, evaluated=self.evaluated, remarks=remarks)
+        return build_board(
+            selected, rating=ratings, settings=settings, evaluated=self.evaluated, remarks=[ORDER_REMARK, *battles.odd]
+        )
 
 
 @explains(selection="Which battles are rated.")
@@ -173,8 +169,8 @@ class PermutationElo(EstimatorParameters):
             left_out["tie (permutation Elo rates decisive battles only)"] = ties
         selected = only_rated_models(every.take(decisive(every)), selected.both_bad, left_out)
         models = selected.table.models
-        remarks: list[str] = []
-        battles = in_order(selected.table, remarks)
+        battles = in_order(selected.table)
+        remarks = [*battles.odd]
         n_perms = self.n_shuffles(len(battles.a))
         if self.n_perms is None and n_perms < MANY_SHUFFLES:
             remarks.append(f"{n_perms} shuffles, because there are so many battles; n_perms={MANY_SHUFFLES} plays more")
@@ -199,11 +195,11 @@ class PermutationElo(EstimatorParameters):
         if self.ci != "none" and len(battles.a) < 2:
             notes = [ONE_BATTLE] * len(models)
         elif self.ci != "none":
-            clusters = choose_clusters(selected.table, self.cluster, remarks)
-            low, high = self._sampling_ends(selected.table, battles, clusters, trace)
+            clusters = choose_clusters(selected.table, self.cluster)
+            low, high = self._sampling_ends(selected.table, battles, clusters.columns, trace)
             extra |= {"sampling_low": low, "sampling_high": high}
-            remarks.append(SEM_REMARK)
-            interval = {"kind": "sampling", "level": self.level, "cluster": ",".join(clusters) or None}
+            remarks += [*clusters.sentences(), SEM_REMARK]
+            interval = {"kind": "sampling", "level": self.level, "cluster": ",".join(clusters.columns) or None}
             wins = count_by_model(selected).wins > 0
             notes = [
                 None if end is not None else ONLY_WON if won else ONLY_LOST for end, won in zip(low, wins, strict=True)
@@ -246,7 +242,7 @@ class PermutationElo(EstimatorParameters):
     def cost(self, table: BattleTable) -> tuple[int, float]:
         """How many battles of all shuffles and resamples will be played, and about how many seconds that takes."""
         n = max(1, int(table.weight[decisive(table)].sum()))
-        ways = len(choose_clusters(table, self.cluster, [])) if self.ci != "none" else 0
+        ways = len(choose_clusters(table, self.cluster).columns) if self.ci != "none" else 0
         sampled = 0 if self.ci == "none" else max(ways, 1) * elo.n_resampled(n) * elo.SHUFFLES
         shuffled = self.n_shuffles(n)
         lanes = shuffled * len({self.k, *self.k_sweep}) + sampled
@@ -305,8 +301,7 @@ class Glicko2(EstimatorParameters):
     def fit(self, table: BattleData) -> Leaderboard:
         """Rate the battles in order."""
         selected = select(read_battles(table), self.selection)
-        remarks = [DEVIATION_REMARK]
-        battles = in_order(selected.table, remarks, parts=True)
+        battles = in_order(selected.table, parts=True)
         state = rate_battles(
             *(battles.a, battles.b, battles.score_a),
             start=len(selected.table.models),
@@ -334,5 +329,5 @@ class Glicko2(EstimatorParameters):
                 "volatility": state.volatility.tolist(),
                 "conservative": (state.rating - 2.0 * state.deviation).tolist(),
             },
-            remarks=remarks,
+            remarks=[DEVIATION_REMARK, *battles.odd],
         )

@@ -7,9 +7,11 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
+import msgspec
+
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
 from tiltyard.options import check_choice
-from tiltyard.pages.tables import Cell, Kind, Table, TableColumn, markdown_text
+from tiltyard.pages import Cell, Kind, Table, TableColumn, markdown_text
 
 METHOD_NAMES = {
     "bt": "Bradley–Terry",
@@ -108,20 +110,55 @@ def boards_as_csv(column: str, boards: Mapping[str, Leaderboard]) -> str:
     ).csv()
 
 
-EXTRA_COLUMNS = {
-    "sem": "± SEM",
-    "deviation": "deviation",
-    "rating_without_control": "uncontrolled",
-    "rating_over_all": "over all",
-    "judge_rating": "judge alone",
-    "labels": "labels",
-    "battles_to_swap_with_next": "to swap",
-    "overall": "overall",
-}
+class BoardColumn(msgspec.Struct, frozen=True):
+    """A column that only some boards have: its name in files, what it means, and its head where people see it.
+
+    `is_open` says that a file may have null there.
+    """
+
+    name: str
+    meaning: str = ""
+    head: str = ""
+    kind: Kind = "figure"
+    is_open: bool = False
 
 
-COUNTED = ("battles_to_swap_with_next", "labels")
-"""Further columns that are counts."""
+EXTRA_COLUMNS = (
+    BoardColumn("bootstrap_mean", "Mean of the bootstrap rounds."),
+    BoardColumn("sem", "Of elo-perm, standard error over shuffles: shuffle error only.", "± SEM"),
+    BoardColumn("ci95_low", "Mean − 1.96 SEM: shuffle error only."),
+    BoardColumn("ci95_high", "Mean + 1.96 SEM: shuffle error only."),
+    BoardColumn("sampling_low", "Of elo-perm, lower end of the sampling interval over prompts.", is_open=True),
+    BoardColumn("sampling_high", is_open=True),
+    BoardColumn("deviation", "Of glicko2, RD.", "deviation"),
+    BoardColumn("volatility", "Of glicko2."),
+    BoardColumn("conservative", "Of glicko2, rating − 2 deviations."),
+    BoardColumn("rating_without_control", "The rating when style is not controlled for.", "uncontrolled"),
+    BoardColumn("rating_over_all", "The rating over all values of the column, where boards are pooled.", "over all"),
+    BoardColumn(
+        "judge_rating", "The rating by the judge's battles alone, where people's labels correct it.", "judge alone"
+    ),
+    BoardColumn(
+        *("labels", "Labelled matchups that it is in; 0: on the judge's scale, not corrected.", "labels", "count")
+    ),
+    BoardColumn("people_only_rating", "The rating by people's labels alone."),
+    BoardColumn("people_only_low", is_open=True),
+    BoardColumn("people_only_high", is_open=True),
+    BoardColumn(
+        "battles_to_swap_with_next",
+        "The fewest battles whose removal makes the next model level; null for the last.",
+        *("to swap", "count", True),
+    ),
+    BoardColumn("overall", "Of winrate, share of all its battles won.", "overall"),
+    BoardColumn("score", "Of winrate, wins plus half the ties."),
+    BoardColumn(
+        "judge_scale_rating",
+        "Of the new model of a placement, fixed or calibrated: its rating in the joint fit, on the judge's scale.",
+    ),
+    BoardColumn("judge_scale_ci_low", "Sampling error only.", is_open=True),
+    BoardColumn("judge_scale_ci_high", is_open=True),
+)
+"""The columns that only some boards have; those with a head are in printed tables, in this order."""
 
 
 def board_table(board: Leaderboard, *, strip: bool = False) -> Table:
@@ -138,11 +175,10 @@ def board_table(board: Leaderboard, *, strip: bool = False) -> Table:
     if has_interval:
         columns.append(TableColumn(f"{percent(board.settings['interval']['level'])} interval", left=False))
         fields.append(lambda entry: interval_text(entry, digits))
-    for name, title in EXTRA_COLUMNS.items():
-        if any(entry.extra.get(name) is not None for entry in board):
-            kind: Kind = "count" if name in COUNTED else "figure"
-            columns.append(TableColumn(title, kind, max(digits, 2) if name == "sem" else digits))
-            fields.append(partial(_extra, name))
+    for extra in EXTRA_COLUMNS:
+        if extra.head and any(entry.extra.get(extra.name) is not None for entry in board):
+            columns.append(TableColumn(extra.head, extra.kind, max(digits, 2) if extra.name == "sem" else digits))
+            fields.append(partial(_extra, extra.name))
     if strips:
         columns.append(TableColumn("", left=True))
         fields.append(lambda entry: strips[board.entries.index(entry)])

@@ -298,7 +298,7 @@ def validity_command(
 def weekly_command(
     db: DbOption = DEFAULT_DB,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Also copy all reports here: .html, .md, .json, index.")
+        Path | None, typer.Option("--out", metavar="DIR", help="Also copy all reports here: .html, .json, index.")
     ] = None,
     again: Annotated[
         bool, typer.Option("--again", help="Write weeks that have a report once more, such as after an upgrade.")
@@ -309,7 +309,7 @@ def weekly_command(
     A week is Monday to Sunday (UTC), and finished an hour after its end. Weeks without a vote have no report.
     """
     need_arena()
-    from tiltyard.pages.figures import plural
+    from tiltyard.pages import plural
     from tiltyard.verbs.arena import weekly
 
     weeks, copied = weekly(db, out, again=again)

@@ -12,8 +12,7 @@ from tiltyard.cli.output import note, say
 from tiltyard.errors import OptionError
 
 if TYPE_CHECKING:
-    from tiltyard.arena.events import AnyBody
-    from tiltyard.arena.state import ArenaState
+    from tiltyard.arena import AnyBody, ArenaState
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Go ahead without asking.")]
 What = Literal["prompt", "answer", "model", "reason"]
@@ -48,9 +47,8 @@ def erase_command(
     `erase reason` without a number lists the latest reasons.
     """
     need_arena()
-    from tiltyard.arena.service import Arena
-    from tiltyard.arena.store.erasing import erase
-    from tiltyard.arena.store.reading import latest_reasons
+    from tiltyard.arena import Arena
+    from tiltyard.arena.store import erase, latest_reasons
 
     if answers and what != "prompt":
         raise OptionError(f"--answers belongs to `erase prompt`. Leave it out to erase a {what}.")
@@ -84,8 +82,7 @@ def withdraw_command(
     answer of the model to the prompt to have it served again.
     """
     need_arena()
-    from tiltyard.arena.events import ResponseWithdrawn
-    from tiltyard.arena.service import Arena
+    from tiltyard.arena import Arena, ResponseWithdrawn
 
     with Arena.open(db) as arena:
         _agree(f"Withdraw {len(names)} answers? It cannot be undone.", yes=yes)
@@ -105,8 +102,7 @@ def retire_command(
     the present answers become public: none that was replaced, withdrawn or withheld.
     """
     need_arena()
-    from tiltyard.arena.events import PromptDisabled
-    from tiltyard.arena.service import Arena
+    from tiltyard.arena import Arena, PromptDisabled
 
     with Arena.open(db) as arena:
         for name, shown, withheld in arena.read(lambda state: _becomes_public(state, names)):
@@ -127,7 +123,7 @@ def _answers_to(state: ArenaState, prompts: set[str]) -> list[str]:
 
 
 def _becomes_public(state: ArenaState, names: list[str]) -> list[tuple[str, int, int]]:
-    from tiltyard.arena.blindness import shown_answers
+    from tiltyard.arena import shown_answers
 
     catalog, result = state.catalog, []
     shown = [prompt for _, prompt in shown_answers(catalog)]

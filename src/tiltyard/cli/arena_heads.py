@@ -163,7 +163,7 @@ def doctor_command(db: DbOption = DEFAULT_DB, url: UrlOption = None, backups: Ba
 
 def _findings(db: str, url: str | None, backups: Path | None) -> list[CheckupLine]:
     """The lines of all checks that can be made with what was given."""
-    from tiltyard.arena.service import Arena
+    from tiltyard.arena import Arena
     from tiltyard.web import checkup
     from tiltyard.web.settings import check_web_address, secrets_of
 

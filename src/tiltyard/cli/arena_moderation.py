@@ -9,7 +9,7 @@ import typer
 from tiltyard.cli.arena_options import DEFAULT_DB, DbOption, OutOption, need_arena
 from tiltyard.cli.output import note, say
 from tiltyard.errors import OptionError
-from tiltyard.pages.figures import plural
+from tiltyard.pages import plural
 
 Action = Literal["list", "serve", "reserve", "rotate", "serve-answer", "hide-answer"]
 

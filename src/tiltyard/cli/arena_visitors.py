@@ -10,10 +10,10 @@ import typer
 from tiltyard.cli.arena_options import DEFAULT_DB, DbOption, need_arena
 from tiltyard.cli.output import note, say
 from tiltyard.errors import OptionError
-from tiltyard.pages.figures import plural
+from tiltyard.pages import plural
 
 if TYPE_CHECKING:
-    from tiltyard.arena.store.forgetting import Deleted
+    from tiltyard.arena.store import Deleted
 
 
 def forget_command(
@@ -37,10 +37,8 @@ def forget_command(
     restored copy forgets again. A running site takes nothing more of them from then on.
     """
     need_arena()
-    from tiltyard.arena.service import clock
-    from tiltyard.arena.store import Store
-    from tiltyard.arena.store.checkpoints import load_state
-    from tiltyard.arena.store.forgetting import forget_everybody, forget_invitation, forget_voters
+    from tiltyard.arena import clock
+    from tiltyard.arena.store import Store, forget_everybody, forget_invitation, forget_voters, load_state
 
     if bool(voter) + (invitation is not None) + everybody != 1:
         raise OptionError("forget whom? Give the keys of visitors, or --invitation NAME, or --all.")
@@ -64,9 +62,8 @@ def tidy_command(db: DbOption = DEFAULT_DB) -> None:
     under random keys.
     """
     need_arena()
-    from tiltyard.arena.service import clock
-    from tiltyard.arena.store.checkpoints import load_state
-    from tiltyard.arena.store.forgetting import TABLES, open_store, tidy
+    from tiltyard.arena import clock
+    from tiltyard.arena.store import TABLES, load_state, open_store, tidy
 
     with closing(open_store(db)) as store:
         with store.database.read() as connection:
@@ -97,8 +94,7 @@ def new_secret_command(db: DbOption = DEFAULT_DB) -> None:
     import os
     from datetime import date
 
-    from tiltyard.arena.store import Store, site_texts
-    from tiltyard.arena.store.forgetting import forget_networks
+    from tiltyard.arena.store import Store, forget_networks, site_texts
     from tiltyard.web.settings import SECRET_VARIABLE
 
     today = date.today()

@@ -1,37 +1,38 @@
 """What follows from a board: the difference of two models or two runs, a gate over it, and how much more data it takes.
 
-`contrast` is the arithmetic, `missing` what was not decided, `two_models`, `scores`, `two_runs` and `two_boards` the
-answers (`records`), `gate` the rule over them, `plan` the size of a sample; `words`, `gate_words` and `plan_words` say
-how they read. Imports point one way, in this order; a record that is printed asks this room for its words.
+`contrast` is the arithmetic, `missing` what was not decided; `compare_battles`, `compare_scores` and `compare_runs`
+make an `answer` of them; `gate` is the rule over it, `plan` the size of a sample; `render` and `plan_words` are the
+words. Imports point one way; a record that is printed asks this room for its words.
 """
 
-from tiltyard.decisions import gate_words as gate_words
-from tiltyard.decisions import plan_words as plan_words
-from tiltyard.decisions import words as words
-from tiltyard.decisions.gate import GateResult, MetricsGate
-from tiltyard.decisions.plan import BoardPlan, CallPrice, SamplePlan, plan_difference, plan_from_battles, plan_top
-from tiltyard.decisions.records import Difference, MetricsComparison, RunComparison
-from tiltyard.decisions.sample_size import Assumptions, Goal
-from tiltyard.decisions.score_board import ScoreBoard, ScoreBoards
-from tiltyard.decisions.score_plan import ScorePlan
-from tiltyard.decisions.sources import is_run_folder as is_run_folder
-from tiltyard.decisions.sources import open_source as open_source
+from typing import TYPE_CHECKING
+
+from tiltyard.faces import names_on_demand
+
+if TYPE_CHECKING:
+    from tiltyard.decisions import plan_words, render
+    from tiltyard.decisions.answer import (
+        Difference, EntrantChange, EstimatedDifference, MetricsComparison, PromptScore, RatingDifference, RunComparison,
+        ScoreDifference, side,
+    )
+    from tiltyard.decisions.compare_battles import (
+        battle_source, compare_in, compare_models, is_run_folder, mean_result, results_of_a,
+    )
+    from tiltyard.decisions.compare_runs import compare_ratings
+    from tiltyard.decisions.compare_scores import ABOUT_BATTLES
+    from tiltyard.decisions.gate import GateResult, MetricsGate, judge_difference, judge_metrics
+    from tiltyard.decisions.plan import (
+        FEWEST_PROMPTS, BoardPlan, CallPrice, SamplePlan, ScorePlan, plan_difference, plan_from_battles,
+        plan_from_scores, plan_top,
+    )
+    from tiltyard.decisions.sample_size import Assumptions, Goal
+    from tiltyard.decisions.score_board import ScoreBoard, ScoreBoards, score_boards
+    from tiltyard.decisions.units import POINTS
 
 __all__ = [
-    "Assumptions",
-    "BoardPlan",
-    "CallPrice",
-    "Difference",
-    "GateResult",
-    "Goal",
-    "MetricsComparison",
-    "MetricsGate",
-    "RunComparison",
-    "SamplePlan",
-    "ScoreBoard",
-    "ScoreBoards",
-    "ScorePlan",
-    "plan_difference",
-    "plan_from_battles",
-    "plan_top",
+    "Assumptions", "BoardPlan", "CallPrice", "Difference", "GateResult", "Goal", "MetricsComparison", "MetricsGate",
+    "RatingDifference", "RunComparison", "SamplePlan", "ScoreBoard", "ScoreBoards", "ScoreDifference", "ScorePlan",
+    "plan_difference", "plan_from_battles", "plan_top",
 ]
+
+__getattr__ = names_on_demand(__name__)

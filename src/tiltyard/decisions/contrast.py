@@ -9,10 +9,6 @@ moves for every logit that the first side is worth: 0 where sides are balanced, 
 battles between the two. Where it is large against the standard error, the side's advantage is fitted with the
 difference. That takes battles that tell the two apart, the model and its side: how many the difference then rests on is
 (Σv)²/Σv² over what each battle adds to its variance. With too few there is no answer.
-
-Two runs over the same prompts are fitted each on its own. What happens on a prompt happens in both, so the errors are
-paired: the two fits' moves when a prompt is left out are subtracted before they are squared. Clusters of two kinds are
-put together as in one fit (`ratings/intervals.py`).
 """
 
 from __future__ import annotations
@@ -25,21 +21,25 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.table import BattleTable, concat
-from tiltyard.boards.bradley_terry import BradleyTerry
-from tiltyard.boards.certainty import Solved
-from tiltyard.boards.preparation import first_share, with_sides
-from tiltyard.boards.selection import known_models
+from tiltyard.battles import BattleTable
+from tiltyard.boards import BradleyTerry, Solved, first_share, known_models, with_sides
 from tiltyard.errors import NotConnected, OptionError, RatingError
-from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.ratings.bradley_terry import response
-from tiltyard.ratings.comparisons import OWN_CLUSTER, sum_by
-from tiltyard.ratings.graph import Reach
-from tiltyard.ratings.intervals import cluster_moves, in_both
-from tiltyard.ratings.quantiles import normal_quantile, t_below, t_quantile
-from tiltyard.ratings.ranks import ANYTIME_SPREAD, FIRST_LOOK, anytime_half_width, chance_at_any_time
-from tiltyard.ratings.score_differences import ScoreEstimate
-from tiltyard.types import AnyInts, Floats
+from tiltyard.ratings import (
+    ANYTIME_SPREAD,
+    FIRST_LOOK,
+    OWN_CLUSTER,
+    POINTS_PER_LOGIT,
+    Reach,
+    ScoreEstimate,
+    anytime_half_width,
+    chance_at_any_time,
+    normal_quantile,
+    response,
+    sum_by,
+    t_below,
+    t_quantile,
+)
+from tiltyard.types import Floats
 
 
 class Contrast(msgspec.Struct, frozen=True):
@@ -144,29 +144,36 @@ AnyContrast = Contrast | ScoreEstimate
 
 def contrast(solved: Solved, new: str, old: str) -> Contrast:
     """The difference of two models of a fit."""
-    table = solved.fit_input.selected.table
+    table, covariance = solved.fit_input.selected.table, solved.covariance
     for name in (new, old):
         if name not in table.models:
             raise OptionError(f"{name!r} is in none of the rated battles. {known_models(table)}")
-    models = table.models
-    i, j = models.index(new), models.index(old)
-    covariance = solved.covariance
     assert covariance is not None, "a difference needs intervals"
-    zero = np.zeros(len(models))
+    i, j = table.models.index(new), table.models.index(old)
+    zero = np.zeros(len(table.models))
     zero[j] = 1.0
-    strength, battles = solved.fit.parameters.strength, solved.fit_input.rows.battles_per_model()
-    degrees = float(min(covariance.degrees[i], covariance.degrees[j]))
-    enough = bool(covariance.known[i] and covariance.known[j])
+    return contrast_of(
+        ((solved, i), (solved, j)),
+        float(solved.fit.parameters.strength[i] - solved.fit.parameters.strength[j]),
+        float(covariance.variances(zero)[i]),
+        float(covariance.fisher_variances(zero)[i]),
+    )
+
+
+def contrast_of(sides: Sequence[tuple[Solved, int]], value: float, variance: float, own_variance: float) -> Contrast:
+    """A difference of two strengths: of each its fit and its place there."""
+    covariances = [(solved.covariance, place) for solved, place in sides if solved.covariance is not None]
+    (new, i), (old, j) = sides
     top, bottom = (Reach.UNBEATEN, Reach.APART), (Reach.WINLESS, Reach.APART)
     return Contrast(
-        value=float(strength[i] - strength[j]),
-        variance=float(covariance.variances(zero)[i]),
-        own_variance=float(covariance.fisher_variances(zero)[i]),
-        degrees=degrees if enough else 0.0,
-        clustered=bool(covariance.ways),
-        battles=float(min(battles[i], battles[j])),
-        no_low=bool(solved.state[i] in bottom or solved.state[j] in top),
-        no_high=bool(solved.state[i] in top or solved.state[j] in bottom),
+        value=value,
+        variance=variance,
+        own_variance=own_variance,
+        degrees=min(float(one.degrees[at]) if one.known[at] else 0.0 for one, at in covariances),
+        clustered=any(bool(one.ways) for one, _ in covariances),
+        battles=min(float(solved.fit_input.rows.battles_per_model()[at]) for solved, at in sides),
+        no_low=bool(new.state[i] in bottom or old.state[j] in top),
+        no_high=bool(new.state[i] in top or old.state[j] in bottom),
     )
 
 
@@ -214,39 +221,34 @@ def fit_sides(
 
     `solve` fits the same battles by another estimator; one with `slot=False` leaves sides alone.
     """
-    if estimator.slot is False:
+    sided = with_sides(plain.fit_input.selected.table)
+    if estimator.slot is False or not sided.any():
         return SideFit(plain)
-    table = plain.fit_input.selected.table
-    shown = with_sides(table)
-    if not shown.any():
-        return SideFit(plain)
-    result = contrast(plain, new, old)
+    found = contrast(plain, new, old)
     if not plain.fit_input.slot:
-        lean = side_lean(plain, shown, _weights(plain, new, old))
-        if is_balanced(lean, result) and not estimator.slot:
+        lean = side_lean(plain, sided, _weights(plain, new, old))
+        if is_balanced(lean, found) and not estimator.slot:
             return SideFit(plain)
-        if not shown.all():
-            if is_balanced(lean, result, BALANCED_MIXTURE):
+        if not sided.all():
+            if is_balanced(lean, found, BALANCED_MIXTURE):
                 return SideFit(plain)
-            what = f"{_shown_first(plain, shown, new, old)} that have sides, and others have none"
-            settled = "take those with sides alone, or pass --no-slot if sides do not say who was shown first"
-            return SideFit(plain, obstacles=(f"{what}, so the side's advantage is not fitted ({settled})",))
-    told = SideFit(plain, obstacles=(f"{_shown_first(plain, shown, new, old)}{CONFOUNDED} ({SETTLED})",))
+            what = f"{_shown_first(plain, sided, new, old)} that have sides, and others have none"
+            mend = "take those with sides alone, or pass --no-slot if sides do not say who was shown first"
+            return SideFit(plain, obstacles=(f"{what}, so the side's advantage is not fitted ({mend})",))
+    confounded = SideFit(plain, obstacles=(f"{_shown_first(plain, sided, new, old)}{CONFOUNDED}",))
     try:
         joint = plain if plain.fit_input.slot else solve(replace(estimator, slot=True))
-        sure = is_identified(joint, _weights(joint, new, old))
+        if not is_identified(joint, _weights(joint, new, old)):
+            return confounded
     except (RatingError, OptionError):
-        return told
-    if not sure:
-        return told
+        return confounded
     advantage = float(joint.fit.parameters.coefficient[0])
     return SideFit(joint, POINTS_PER_LOGIT * advantage, (side_remark(advantage),))
 
 
-CONFOUNDED = ", so its strength cannot be told from the side's advantage"
-SETTLED = (
-    "battles that show it on the other side would tell; pass --no-slot if the order in a row does not say who was "
-    "shown first"
+CONFOUNDED = (
+    ", so its strength cannot be told from the side's advantage (battles that show it on the other side would tell; "
+    "pass --no-slot if the order in a row does not say who was shown first)"
 )
 
 
@@ -275,12 +277,12 @@ def is_balanced(lean: float, result: Contrast, errors: float = BALANCED) -> bool
     return abs(lean) <= errors * result.error / POINTS_PER_LOGIT
 
 
-def side_lean(solved: Solved, shown: NDArray[np.bool_], weights: Floats) -> float:
+def side_lean(solved: Solved, sided: NDArray[np.bool_], weights: Floats) -> float:
     """By how many logits a difference of strengths moves for every logit that the first side is worth."""
     rows, counted, fit = solved.fit_input.rows, solved.fit_input.counted, solved.fit
     moves = response(fit, weights)[: rows.n_models]
-    one = _per_battle(solved)[counted.cell] * rows.weight * shown
-    return float((one * (moves[rows.first] - moves[rows.second])).sum())
+    bend = _per_battle(solved)[counted.cell] * rows.weight * sided
+    return float((bend * (moves[rows.first] - moves[rows.second])).sum())
 
 
 def _per_battle(solved: Solved) -> Floats:
@@ -309,126 +311,22 @@ def is_identified(joint: Solved, weights: Floats) -> bool:
     design = counted.cells.design[counted.cell] @ moves[m : m + counted.cells.design.shape[1]]
     each = bend * (along + design) ** 2
     variance = float((rows.weight * each).sum())
-    own = float(response(fit, np.eye(m + 1)[m])[m])  # the side's own variance
-    if variance <= COSTS * (variance - side * side / own):
+    side_variance = float(response(fit, np.eye(m + 1)[m])[m])
+    if variance <= COSTS * (variance - side * side / side_variance):
         return True
     if variance**2 / float((rows.weight * each**2).sum()) < FEWEST_BATTLES:
         return False
     for codes in rows.clusters:
-        own, values = codes == OWN_CLUSTER, rows.weight * each
-        shared = sum_by(codes[~own], values[~own], int(codes.max(initial=0)) + 1)
-        if values.sum() ** 2 / ((values[own] ** 2).sum() + (shared**2).sum()) < FEWEST_CLUSTERS:
+        single, values = codes == OWN_CLUSTER, rows.weight * each
+        shared = sum_by(codes[~single], values[~single], int(codes.max(initial=0)) + 1)
+        if values.sum() ** 2 / ((values[single] ** 2).sum() + (shared**2).sum()) < FEWEST_CLUSTERS:
             return False
     return True
 
 
-def _shown_first(solved: Solved, shown: NDArray[np.bool_], new: str, old: str) -> str:
+def _shown_first(solved: Solved, sided: NDArray[np.bool_], new: str, old: str) -> str:
     """How often the one of the two whose sides are less balanced was shown first."""
     table = solved.fit_input.selected.table
-    shares = {name: first_share(table, shown, table.models.index(name)) for name in (new, old)}
+    shares = {name: first_share(table, sided, table.models.index(name)) for name in (new, old)}
     name, share = max(shares.items(), key=lambda item: abs(item[1] - 0.5))
     return f"{name} was shown first in {100 * share:.0f} % of its battles"
-
-
-class TwoFits(msgspec.Struct, frozen=True, eq=False):
-    """Two runs fitted over the same models, with the variances of what changed.
-
-    `zero` weighs the models that changes are measured from.
-    """
-
-    new: Solved
-    old: Solved
-    zero: Floats
-    variances: Floats
-    own_variances: Floats
-    remarks: tuple[str, ...]
-
-    @classmethod
-    def of(cls, tables: tuple[BattleTable, BattleTable], estimator: BradleyTerry, zero: Sequence[str]) -> TwoFits:
-        """Fit both; `zero` names the models that changes are measured from (none: all of them)."""
-        new, old = (estimator.solve(table) for table in tables)
-        models = new.fit_input.selected.table.models
-        if models != old.fit_input.selected.table.models:
-            raise RatingError("some entrants have rated battles in one run only: leave them out and compare again.")
-        weights = np.array([float(name in zero) for name in models])
-        weights = np.ones(len(models)) if not weights.any() else weights
-        weights /= weights.sum()
-        variances = _paired_variances(new, old, weights)
-        assert new.covariance is not None
-        assert old.covariance is not None
-        if variances is None:
-            variances = new.covariance.variances(weights) + old.covariance.variances(weights)
-        own = new.covariance.fisher_variances(weights) + old.covariance.fisher_variances(weights)
-        remarks = (*new.fit_input.remarks, *old.fit_input.remarks)
-        return cls(new, old, weights, variances, own, tuple(dict.fromkeys(remarks)))
-
-    @property
-    def models(self) -> tuple[str, ...]:
-        """The models."""
-        return self.new.fit_input.selected.table.models
-
-    @property
-    def zero_names(self) -> list[str]:
-        """The models that changes are measured from."""
-        return [name for name, weight in zip(self.models, self.zero, strict=True) if weight > 0.0]
-
-    def from_zero(self, side: int) -> Floats:
-        """The strengths of one run, measured from the zero."""
-        strength = (self.new, self.old)[side].fit.parameters.strength
-        return np.asarray(strength - self.zero @ strength)
-
-    def contrast(self, i: int) -> Contrast:
-        """What changed for one model."""
-        both = (self.new, self.old)
-        top, bottom = (Reach.UNBEATEN, Reach.APART), (Reach.WINLESS, Reach.APART)
-        errors = [solved.covariance for solved in both if solved.covariance is not None]
-        known = all(bool(error.known[i]) for error in errors)
-        return Contrast(
-            value=float(self.from_zero(0)[i] - self.from_zero(1)[i]),
-            variance=float(self.variances[i]),
-            own_variance=float(self.own_variances[i]),
-            degrees=min(float(error.degrees[i]) for error in errors) if known else 0.0,
-            clustered=any(bool(error.ways) for error in errors),
-            battles=min(float(solved.fit_input.rows.battles_per_model()[i]) for solved in both),
-            no_low=bool(self.new.state[i] in bottom or self.old.state[i] in top),
-            no_high=bool(self.new.state[i] in top or self.old.state[i] in bottom),
-        )
-
-
-def _paired_variances(new: Solved, old: Solved, zero: Floats) -> Floats | None:
-    """The variance of each change, with clusters that both runs share; None where they share no kind of cluster."""
-    columns = new.fit_input.clusters
-    if not columns or columns != old.fit_input.clusters:
-        return None
-    both_runs = concat([solved.fit_input.selected.table for solved in (new, old)])
-    n = len(new.fit_input.rows)
-    numbered = [_own_where_missing(both_runs.text_column(column).codes) for column in columns]
-    codes = [(one[:n], one[n:]) for one in numbered]
-    result = [_variance_of_moves(new, old, one, other, zero, corrected=True) for one, other in codes]
-    if len(codes) == 2:
-        both = _own_where_missing(in_both(*numbered))
-        once = _variance_of_moves(new, old, both[:n], both[n:], zero, corrected=False)
-        result.append(result[0] + result[1] - once)
-    return np.asarray(np.max(result, axis=0))
-
-
-def _own_where_missing(codes: AnyInts) -> AnyInts:
-    full, missing = codes.copy(), codes == OWN_CLUSTER
-    full[missing] = int(codes.max(initial=-1)) + 1 + np.arange(int(missing.sum()))
-    return full
-
-
-def _variance_of_moves(
-    new: Solved, old: Solved, one: AnyInts, other: AnyInts, zero: Floats, *, corrected: bool
-) -> Floats:
-    """Σ over clusters of the squared difference of the two fits' moves when it is left out."""
-    used, numbered = np.unique(np.concatenate([one, other]), return_inverse=True)
-    count = len(used)
-    moves = [
-        cluster_moves(solved.fit, solved.fit_input.rows, solved.fit_input.counted, code, count, corrected=corrected)
-        for solved, code in ((new, numbered[: len(one)]), (old, numbered[len(one) :]))
-    ]
-    difference = moves[0] - moves[1]
-    difference -= (difference @ zero)[:, None]
-    factor = (count - 1.0) / count if corrected else 1.0
-    return np.asarray(factor * (difference**2).sum(axis=0))

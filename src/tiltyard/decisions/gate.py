@@ -17,15 +17,14 @@ from typing import Any, Literal
 import msgspec
 
 from tiltyard import decisions
-from tiltyard.boards.estimator import check_number
-from tiltyard.boards.selection import DIMENSION
+from tiltyard.boards import DIMENSION, check_number
+from tiltyard.decisions.answer import Difference, PartDifference, RatingDifference, ScoreDifference
 from tiltyard.decisions.contrast import AnyContrast, even_odds
-from tiltyard.decisions.missing import WorstCase
-from tiltyard.decisions.records import Difference, PartDifference
+from tiltyard.decisions.missing import Cases, cases_of
 from tiltyard.decisions.units import POINTS
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import GateRule, MissingRule
-from tiltyard.ratings.score_differences import ScoreEstimate
+from tiltyard.ratings import ScoreEstimate
 from tiltyard.types import Result, named
 
 Decision = Literal["better", "not_worse", "worse", "unknown"]
@@ -52,7 +51,7 @@ class PartVerdict(msgspec.Struct, frozen=True):
         difference: The difference there; None where the battles do not allow one.
         reason: Why there is none, or why nothing can be decided.
         missing: Matchups without a verdict that may belong to it.
-        doubtful: Whether it may be worse: it is, unless they count for the new model, or if they count against it.
+        may_be_worse: Whether it may be worse: it is, unless they count for the new model, or if they count against it.
         low: Lower end of its interval at the shared level; None where nothing bounds it, or where there is none.
         high: Upper end.
         bound: The one-sided lower bound that is compared with the margin.
@@ -65,15 +64,36 @@ class PartVerdict(msgspec.Struct, frozen=True):
     difference: float | None
     reason: str | None = None
     missing: int = 0
-    doubtful: bool = False
+    may_be_worse: bool = msgspec.field(default=False, name="doubtful")
     low: float | None = None
     high: float | None = None
     bound: float | None = None
     if_ignored: Decision = "unknown"
 
 
+class GateVerdict(Result):
+    """What `gate` returns."""
+
+    __slots__ = ()
+    verdict: Decision
+
+    @property
+    def passed(self) -> bool:
+        """Whether the gate is passed: better, or not worse than the margin."""
+        return self.verdict in PASSES
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in one sentence, for a pull request."""
+        return decisions.render.gate_sentence(self)
+
+    def render(self, format: str = "table") -> str:
+        """The verdict as `table`, `json`, `md` or `junit`."""
+        return decisions.render.verdict(self, format)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class GateResult(Result):
+class GateResult(GateVerdict):
     """The verdict of a gate on a difference.
 
     Parameters:
@@ -121,78 +141,36 @@ class GateResult(Result):
         return tuple(part for part in self.parts if part.column == DIMENSION) if self.by_dimension else ()
 
     @property
-    def passed(self) -> bool:
-        """Whether the gate is passed: better, or not worse than the margin."""
-        return self.verdict in PASSES
-
-    @property
     def needed_prompts(self) -> int | None:
         """How many prompts let equal models pass with chance 0.8."""
         prompts = self.difference.n_prompts
         return None if prompts is None or self.needed is None else math.ceil(prompts * self.needed)
 
-    @property
-    def sentence(self) -> str:
-        """The verdict in one sentence, for a pull request."""
-        return decisions.gate_words.gate_sentence(self)
-
     def to_dict(self) -> dict[str, Any]:
         """The verdict as plain values, with the difference it is about."""
-        lost = self.difference.missing
-        missing = None if lost is None else lost.to_dict(self.level, self.missing, anytime=self.anytime)
-        if missing is not None:
+        found, lost = self.difference, self.difference.missing
+        missing = None
+        if lost is not None:
+            missing = lost.to_dict(self.level, self.missing, anytime=self.anytime)
             missing["verdict_if_ignored"] = self.if_ignored
         return {
             **named(self, "verdict passed"),
             "verdict_if_picked": self.if_picked,
             **named(self, "by_dimension sentence margin"),
-            "unit": self.difference.unit.name,
-            "margin_win_rate": even_odds(-self.margin) if self.difference.scores is None else None,
+            "unit": found.unit.name,
+            "margin_win_rate": even_odds(-self.margin) if isinstance(found, RatingDifference) else None,
             **named(self, "alpha anytime level low high bound"),
             "needed_times": self.needed,
             "needed_prompts": self.needed_prompts,
             "missing": missing,
             "doubt": self.doubt,
-            "by": [{name: getattr(part, name) for name in PartVerdict.__struct_fields__} for part in self.parts],
-            "comparison": self.difference.to_dict(),
+            "by": [msgspec.to_builtins(part) for part in self.parts],
+            "comparison": found.to_dict(),
         }
-
-    def render(self, format: str = "table") -> str:
-        """The verdict as `table`, `json`, `md` or `junit`."""
-        return decisions.gate_words.render(self, format)
-
-
-def judge_difference(result: Difference, rule: GateRule) -> GateResult:
-    """The verdict on a difference.
-
-    Where it is about several dimensions, each has its own verdict, in place of one on all together. With `by` every
-    value of the column has one too. The error rate is shared: each is judged at α/(number of verdicts), and any that is
-    worse makes the verdict worse. Of dimensions, all must pass: any that is unknown makes the verdict unknown.
-    """
-    _check_metrics([result])
-    amount, alpha, by, pool_dimensions = _margin(result, rule.margin), rule.alpha, rule.by, rule.pool_dimensions
-    if not SMALLEST_ALPHA <= alpha < 0.5:
-        raise OptionError(f"alpha is {alpha:g}: expected an error rate from {SMALLEST_ALPHA:g} to 0.5, such as 0.05.")
-    if by is not None and all(part.column != by for part in result.parts):
-        what = "battles" if result.scores is None else "scores"
-        raise OptionError(f"the {what} have no column {by!r} with two values or more to judge apart.")
-    if pool_dimensions and result.scores is not None:
-        raise OptionError("metrics of scores are never pooled: leave out ", OptionValue("pool_dimensions", True), ".")
-    own = {by} if pool_dimensions else {by, DIMENSION}
-    parts = [part for part in result.parts if part.column in own]
-    by_dimension = not pool_dimensions and (bool(result.dimensions) or any(part.column == DIMENSION for part in parts))
-
-    def judged(shared: float) -> GateResult:
-        return replace(_judge(result, parts, amount, shared, rule.missing, by_dimension=by_dimension), alpha=alpha)
-
-    found = judged(alpha / result.picked_from)
-    if not found.passed or result.best_of is None:
-        return found
-    return replace(found, if_picked=judged(alpha / result.best_of).verdict)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class MetricsGate(Result):
+class MetricsGate(GateVerdict):
     """The verdicts of a gate on several metrics, which share an error rate, and what they make together.
 
     Parameters:
@@ -204,59 +182,69 @@ class MetricsGate(Result):
     alpha: float
 
     @property
-    def verdict(self) -> Decision:
+    def verdict(self) -> Decision:  # type: ignore[override]
         """`worse` if any is, else `unknown` if any is, else `better` if all are, else `not_worse`."""
-        return all_together([one.verdict for one in self.metrics.values()])
-
-    @property
-    def passed(self) -> bool:
-        """Whether the gate is passed by every metric."""
-        return self.verdict in PASSES
-
-    @property
-    def sentence(self) -> str:
-        """The verdict in one sentence, with the metrics that decide it."""
-        return decisions.gate_words.metrics_sentence(self)
+        return all_together([gate.verdict for gate in self.metrics.values()])
 
     def to_dict(self) -> dict[str, Any]:
         """The verdicts as plain values."""
-        metrics = {name: one.to_dict() for name, one in self.metrics.items()}
+        metrics = {name: gate.to_dict() for name, gate in self.metrics.items()}
         return {**named(self, "verdict passed sentence alpha"), "metrics": metrics}
 
-    def render(self, format: str = "table") -> str:
-        """The verdicts as `table`, `json`, `md` or `junit`."""
-        return decisions.gate_words.render(self, format)
+
+def judge_difference(result: Difference, rule: GateRule) -> GateResult:
+    """The verdict on a difference.
+
+    Where it is about several dimensions, each has its own verdict, in place of one on all together. With `by` every
+    value of the column has one too. The error rate is shared: each is judged at α/(number of verdicts), and any that is
+    worse makes the verdict worse. Of dimensions, all must pass: any that is unknown makes the verdict unknown.
+    """
+    _check_metrics([result])
+    margin, alpha = _margin(result, rule.margin), rule.alpha
+    if not SMALLEST_ALPHA <= alpha < 0.5:
+        raise OptionError(f"alpha is {alpha:g}: expected an error rate from {SMALLEST_ALPHA:g} to 0.5, such as 0.05.")
+    is_ratings = isinstance(result, RatingDifference)
+    if rule.by is not None and all(part.column != rule.by for part in result.parts):
+        what = "battles" if is_ratings else "scores"
+        raise OptionError(f"the {what} have no column {rule.by!r} with two values or more to judge apart.")
+    if rule.pool_dimensions and not is_ratings:
+        raise OptionError("metrics of scores are never pooled: leave out ", OptionValue("pool_dimensions", True), ".")
+    found = _judge(result, margin, alpha / result.picked_from, rule)
+    if not found.passed or result.best_of is None:
+        return found
+    return replace(found, if_picked=_judge(result, margin, alpha / result.best_of, rule).verdict)
 
 
 def _check_metrics(answers: Sequence[Difference]) -> None:
     """Refuse one column out of several that nobody named, and metrics whose name alone says which way is better."""
-    for facts in (one.scores for one in answers if one.scores is not None and one.scores.beside):
-        raise OptionError(
-            f"the gate would judge {facts.metric} alone, and {', '.join(facts.beside)} may be scores too. Name what it "
-            "is to judge, as in ",
-            OptionValue("score", [facts.metric]),
-            " or ",
-            OptionValue("score", [facts.metric, *facts.beside]),
-            ".",
-        )
-    metrics = {one.scores.metric: one.scores.direction for one in answers if one.scores is not None}
-    guessed = [metric for metric, direction in metrics.items() if direction == "name"]
+    scores = [answer for answer in answers if isinstance(answer, ScoreDifference)]
+    for answer in scores:
+        if answer.beside:
+            raise OptionError(
+                f"the gate would judge {answer.metric} alone, and {', '.join(answer.beside)} may be scores too. Name "
+                "what it is to judge, as in ",
+                OptionValue("score", [answer.metric]),
+                " or ",
+                OptionValue("score", [answer.metric, *answer.beside]),
+                ".",
+            )
+    guessed = [answer.metric for answer in scores if answer.direction == "name"]
     if guessed:
-        said = [f"{metric}:lower" if metric in guessed else metric for metric in metrics]
+        named = [f"{answer.metric}:lower" if answer.metric in guessed else answer.metric for answer in scores]
         raise OptionError(
             f"of {' and '.join(guessed)} less seems better, by the name: say it with :lower or :higher, as in ",
-            OptionValue("score", said),
+            OptionValue("score", named),
             ".",
         )
 
 
-def judge_metrics(answers: Mapping[str, Difference], rule: GateRule) -> MetricsGate:
+def judge_metrics(answers: Mapping[str, ScoreDifference], rule: GateRule) -> MetricsGate:
     """The verdicts on several metrics, each judged at α/(number of metrics)."""
     _check_metrics(list(answers.values()))
     judged = {}
-    for metric, one in answers.items():
+    for metric, answer in answers.items():
         try:
-            judged[metric] = judge_difference(one, replace(rule, alpha=rule.alpha / len(answers)))
+            judged[metric] = judge_difference(answer, replace(rule, alpha=rule.alpha / len(answers)))
         except OptionError as error:
             raise OptionError(
                 f"{metric}: ", *error.args, " One metric alone: ", OptionValue("score", metric), "."
@@ -264,39 +252,52 @@ def judge_metrics(answers: Mapping[str, Difference], rule: GateRule) -> MetricsG
     return MetricsGate(judged, rule.alpha)
 
 
-def _judge(
-    result: Difference,
-    parts: Sequence[PartDifference],
-    margin: float,
-    alpha: float,
-    missing: MissingRule,
-    *,
-    by_dimension: bool,
-) -> GateResult:
+def _margin(result: Difference, margin: float | str | None) -> float:
+    """The margin in the unit of the difference."""
+    if not isinstance(result, ScoreDifference):
+        points = POINTS.amount(MARGIN if margin is None else margin, "margin")
+        check_number("margin", points, least=0.0, most=2000.0)
+        return points
+    if margin is None and not result.shares:
+        raise OptionError(
+            "by how much may the new one be worse? Say it in the unit of the scores with ",
+            OptionValue("margin", 0.1),
+            ".",
+        )
+    return result.unit.amount(SHARE_MARGIN if margin is None else margin, "margin")
+
+
+def _judge(result: Difference, margin: float, alpha: float, rule: GateRule) -> GateResult:
     """The verdict with an error rate that parts, and the whole where it has a verdict, share."""
+    columns = {rule.by} if rule.pool_dimensions else {rule.by, DIMENSION}
+    parts = [part for part in result.parts if part.column in columns]
+    by_dimension = not rule.pool_dimensions and (
+        bool(isinstance(result, RatingDifference) and result.dimensions) or any(p.column == DIMENSION for p in parts)
+    )
     each = alpha / max(len(parts) + (not by_dimension), 1)
-    judged = [_judge_part(part, result, margin, each, missing) for part in parts]
+    judged = [_judge_part(part, result, margin, each, rule.missing) for part in parts]
     verdict: Decision
     if_ignored: Decision
-    low = high = bound = None
-    claims: list[Decision] = []
+    low = high = bound = doubt = None
     if by_dimension:
-        about = [part for part in parts if part.column == DIMENSION]
-        own = [part for part in judged if part.column == DIMENSION]
-        verdict, if_ignored = all_together([one.verdict for one in own]), all_together([one.if_ignored for one in own])
-        contrasts, power = [one.contrast for one in about] or [None], POWER ** (1.0 / max(len(about), 1))
+        dimensions = [(part, one) for part, one in zip(parts, judged, strict=True) if part.column == DIMENSION]
+        verdict = all_together([one.verdict for _, one in dimensions])
+        if_ignored = all_together([one.if_ignored for _, one in dimensions])
+        contrasts, power = [part.contrast for part, _ in dimensions] or [None], POWER ** (1.0 / max(len(dimensions), 1))
     else:
-        worst = result.missing.worst() if result.missing is not None and missing == "worst" else None
-        verdict, bound = decide(result.contrast, margin, each, anytime=result.anytime, worst=worst)
-        if_ignored = verdict if worst is None else decide(result.contrast, margin, each, anytime=result.anytime)[0]
-        low, high = result.contrast.ends(1.0 - each, anytime=result.anytime)
-        claims, _ = claims_of(result.contrast, margin, each, anytime=result.anytime, worst=worst)
+        as_it_is = Cases.of(result.contrast, anytime=result.anytime)
+        cases = cases_of(result.contrast, result.missing, rule.missing, anytime=result.anytime)
+        verdict, bound = decide(cases, margin, each)
+        if_ignored = decide(as_it_is, margin, each)[0]
+        low, high = as_it_is.ends(1.0 - each)
+        claims, _ = claims_of(cases, margin, each)
+        doubt = result.doubt(above=claims[0] in PASSES if claims else None)
         contrasts, power = [result.contrast], POWER
     if result.obstacles:
         verdict = if_ignored = "unknown"
     if any(part.verdict == "worse" for part in judged):
         verdict = "worse"
-    elif verdict in PASSES and any(part.doubtful for part in judged):
+    elif verdict in PASSES and any(part.may_be_worse for part in judged):
         verdict = "unknown"
     sizes = [None if one is None else times_needed(one, margin, each, power) for one in contrasts]
     known = [size for size in sizes if size is not None]
@@ -304,7 +305,7 @@ def _judge(
         verdict=verdict,
         difference=result,
         margin=margin,
-        alpha=alpha,
+        alpha=rule.alpha,
         anytime=result.anytime,
         level=1.0 - each,
         low=low,
@@ -312,84 +313,55 @@ def _judge(
         bound=bound,
         parts=tuple(judged),
         needed=None if result.obstacles or len(known) < len(sizes) else max(known),
-        missing=missing,
+        missing=rule.missing,
         if_ignored=if_ignored,
         by_dimension=by_dimension,
-        doubt=result.doubt(above=claims[0] in PASSES if claims else None)
-        if verdict == "unknown" and not by_dimension
-        else None,
+        doubt=doubt if verdict == "unknown" else None,
+    )
+
+
+def _judge_part(
+    part: PartDifference, result: Difference, margin: float, alpha: float, rule: MissingRule
+) -> PartVerdict:
+    """The verdict on one value of a column, by the same rules as on the whole."""
+    found, count = part.contrast, 0 if part.missing is None else len(part.missing)
+    counts = count > 0 and rule == "worst"
+    if found is None or result.obstacles or part.obstacles:
+        reason = part.reason or "; ".join(part.obstacles) or None
+        points = None if found is None else found.points
+        return PartVerdict(part.column, part.value, "unknown", points, reason, count, counts)
+    as_it_is = Cases.of(found, anytime=result.anytime)
+    cases = cases_of(found, part.missing, rule, anytime=result.anytime)
+    verdict, bound = decide(cases, margin, alpha)
+    if_ignored = decide(as_it_is, margin, alpha)[0]
+    low, high = as_it_is.ends(1.0 - alpha)
+    may_be_worse = False
+    if counts and verdict != "worse":
+        against = cases.against and decide(Cases.of(cases.against, anytime=result.anytime), margin, alpha)[0]
+        may_be_worse = if_ignored == "worse" or against in (None, "worse")
+    return PartVerdict(
+        part.column, part.value, verdict, found.points, None, count, may_be_worse, low, high, bound, if_ignored
     )
 
 
 def all_together(verdicts: Sequence[Decision]) -> Decision:
     """One verdict of several that must all pass: any that is worse makes it worse, any unknown one unknown."""
-    if not verdicts:
-        return "unknown"
-    for verdict in ("worse", "unknown", "not_worse"):
-        if verdict in verdicts:
-            return verdict
-    return "better"
+    order: tuple[Decision, ...] = ("worse", "unknown", "not_worse", "better")
+    return next((verdict for verdict in order if verdict in verdicts), "unknown")
 
 
-def _margin(result: Difference, given: float | str | None) -> float:
-    """The margin in the unit of the difference."""
-    if result.scores is None:
-        margin = POINTS.amount(MARGIN if given is None else given, "margin")
-        check_number("margin", margin, least=0.0, most=2000.0)
-        return margin
-    if given is None and not result.scores.shares:
-        raise OptionError(
-            "by how much may the new one be worse? Say it in the unit of the scores with ",
-            OptionValue("margin", 0.1),
-            ".",
-        )
-    return result.unit.amount(SHARE_MARGIN if given is None else given, "margin")
-
-
-def _judge_part(
-    part: PartDifference, result: Difference, margin: float, alpha: float, missing: MissingRule
-) -> PartVerdict:
-    """The verdict on one value of a column, by the same rules as on the whole."""
-    one, lost = part.contrast, part.missing
-    count = 0 if lost is None else len(lost)
-    points = None if one is None else one.points
-    worst = lost.worst() if lost is not None and missing == "worst" else None
-    reason = part.reason or "; ".join(part.obstacles) or None
-    if one is None or result.obstacles or part.obstacles:
-        return PartVerdict(part.column, part.value, "unknown", points, reason, count, worst is not None)
-    verdict, bound = decide(one, margin, alpha, anytime=result.anytime, worst=worst)
-    if_ignored = verdict if worst is None else decide(one, margin, alpha, anytime=result.anytime)[0]
-    low, high = one.ends(1.0 - alpha, anytime=result.anytime)
-    doubtful = False
-    if worst is not None and verdict != "worse":
-        cases = (one, worst.against)
-        doubtful = any(
-            case is None or decide(case, margin, alpha, anytime=result.anytime)[0] == "worse" for case in cases
-        )
-    return PartVerdict(
-        part.column, part.value, verdict, points, None, count, doubtful, low, high, bound, if_ignored=if_ignored
-    )
-
-
-def decide(
-    one: AnyContrast, margin: float, alpha: float, *, anytime: bool, worst: WorstCase | None = None
-) -> tuple[Decision, float | None]:
+def decide(cases: Cases, margin: float, alpha: float) -> tuple[Decision, float | None]:
     """The verdict on a difference, and the one-sided lower bound that is compared with the margin."""
-    claims, bound = claims_of(one, margin, alpha, anytime=anytime, worst=worst)
-    believed = (claim for claim in claims if one.doubt(above=claim in PASSES, anytime=anytime) is None)
+    claims, bound = claims_of(cases, margin, alpha)
+    doubt = cases.found.doubt
+    believed = (claim for claim in claims if doubt(above=claim in PASSES, anytime=cases.anytime) is None)
     return next(believed, "unknown"), bound
 
 
-def claims_of(
-    one: AnyContrast, margin: float, alpha: float, *, anytime: bool, worst: WorstCase | None = None
-) -> tuple[list[Decision], float | None]:
+def claims_of(cases: Cases, margin: float, alpha: float) -> tuple[list[Decision], float | None]:
     """The verdicts that an interval allows, the first of which decides if it is to be believed; and the lower bound."""
-    if worst is None:
-        low, high = one.ends(1.0 - alpha, anytime=anytime)
-        bound = one.bound(-margin, 1.0 - 2.0 * alpha, anytime=anytime)
-    else:
-        low, high = worst.ends(one, 1.0 - alpha, anytime=anytime)
-        bound = worst.bound(one, -margin, 1.0 - 2.0 * alpha, anytime=anytime)
+    low, high = cases.ends(1.0 - alpha)
+    bound = cases.bound(-margin, 1.0 - 2.0 * alpha)
     claims: list[Decision] = []
     if low is not None and low > 0.0:
         claims.append("better")
@@ -400,12 +372,12 @@ def claims_of(
     return claims, bound
 
 
-def times_needed(one: AnyContrast, margin: float, alpha: float, power: float = POWER) -> float | None:
+def times_needed(found: AnyContrast, margin: float, alpha: float, power: float = POWER) -> float | None:
     """How many times as much data lets equal models pass the margin with chance 0.8, or another one."""
     from scipy.special import ndtri
 
-    if not one.known or margin <= 0.0 or one.error == 0.0:
+    if not found.known or margin <= 0.0 or found.error == 0.0:
         return None
-    wanted = one.cut(1.0 - 2.0 * alpha) * one.error_at(-margin) + float(ndtri(power)) * one.error
+    wanted = found.cut(1.0 - 2.0 * alpha) * found.error_at(-margin) + float(ndtri(power)) * found.error
     needed = (wanted / margin) ** 2
-    return max(needed, one.fewest / one.units) if isinstance(one, ScoreEstimate) else needed
+    return max(needed, found.fewest / found.units) if isinstance(found, ScoreEstimate) else needed

@@ -13,66 +13,78 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from tiltyard.battles.battle import Outcome, Source
-from tiltyard.battles.missing_verdicts import NO_ANSWER, MissingMatchup, MissingVerdicts
-from tiltyard.battles.table import MISSING, BattleTable, Codes, concat
-from tiltyard.boards.selection import DIMENSION, NO_DIMENSION, Selection
+from tiltyard.battles import (
+    MISSING,
+    NO_ANSWER,
+    BattleTable,
+    Codes,
+    MissingMatchup,
+    MissingVerdicts,
+    Outcome,
+    Source,
+    concat,
+)
+from tiltyard.boards import DIMENSION, NO_DIMENSION, Selection
 from tiltyard.decisions.contrast import AnyContrast
-from tiltyard.decisions.prompts import PROMPT
-from tiltyard.decisions.units import Unit
 from tiltyard.errors import BattleError, OptionError, RatingError
 from tiltyard.options import MissingRule
 
+PROMPT = "question_id"
 ASK_AGAIN = "ask them again with `tiltyard run … --retry-failed`"
 
+Ends = tuple[float | None, float | None]
 
-class WorstCase(msgspec.Struct, frozen=True):
-    """The difference with every matchup without a verdict decided one way.
+
+class Cases(msgspec.Struct, frozen=True):
+    """A difference as it is, and with everything that was not decided counted one way.
 
     Parameters:
-        against: Counted against the new model; None where no rating comes of it.
-        in_favour: Counted for the new model; None where no rating comes of it.
+        found: As it is.
+        against: Counted against the new model; None where nothing comes of it.
+        in_favour: Counted for the new model; None where nothing comes of it.
+        anytime: Whether what is claimed holds however often one looks.
     """
 
+    found: AnyContrast
     against: AnyContrast | None
     in_favour: AnyContrast | None
+    anytime: bool = False
 
-    def ends(self, one: AnyContrast, level: float, *, anytime: bool) -> tuple[float | None, float | None]:
-        """The ends of an interval that holds as it is and in either case; None where nothing bounds it."""
-        low, high = one.ends(level, anytime=anytime)
-        lower = None if self.against is None else self.against.ends(level, anytime=anytime)[0]
-        higher = None if self.in_favour is None else self.in_favour.ends(level, anytime=anytime)[1]
+    @classmethod
+    def of(cls, found: AnyContrast, *, anytime: bool = False) -> Cases:
+        """Those of a difference behind which everything is decided, or what is not is ignored."""
+        return cls(found, found, found, anytime)
+
+    def ends(self, level: float) -> Ends:
+        """The ends of an interval that holds in all cases; None where nothing bounds it."""
+        low, high = self.found.ends(level, anytime=self.anytime)
+        lower = None if self.against is None else self.against.ends(level, anytime=self.anytime)[0]
+        higher = None if self.in_favour is None else self.in_favour.ends(level, anytime=self.anytime)[1]
         return (
             None if low is None or lower is None else min(low, lower),
             None if high is None or higher is None else max(high, higher),
         )
 
-    def bound(self, one: AnyContrast, least: float, level: float, *, anytime: bool) -> float | None:
+    def bound(self, least: float, level: float) -> float | None:
         """The lower end of such an interval, for a claim that the difference lies above a number."""
-        cases = (one, self.against)
-        bounds = [None if case is None else case.bound(least, level, anytime=anytime) for case in cases]
+        cases = (self.found, self.against)
+        bounds = [None if case is None else case.bound(least, level, anytime=self.anytime) for case in cases]
         known = [bound for bound in bounds if bound is not None]
-        return min(known) if len(known) == len(cases) else None
+        return min(known) if len(known) == len(bounds) else None
 
-    def probability_above(self, one: AnyContrast, *, anytime: bool) -> float | None:
-        """How sure one can be of the sign as it is and in either case; None where they differ in it."""
-        cases = (self.against, one, self.in_favour)
-        chances = [None if case is None else case.probability_above(anytime=anytime) for case in cases]
+    @property
+    def probability_better(self) -> float | None:
+        """How sure one can be of the sign in all cases; None where they differ in it."""
+        cases = (self.against, self.found, self.in_favour)
+        chances = [None if case is None else case.probability_above(anytime=self.anytime) for case in cases]
         known = [chance for chance in chances if chance is not None]
         if len(known) < len(cases) or min(known) < 0.5 < max(known):
             return None
         return min(known, key=lambda chance: abs(chance - 0.5))
 
-    def to_dict(self, level: float, *, anytime: bool) -> dict[str, Any]:
-        """Both cases as plain values."""
 
-        def case(one: AnyContrast | None) -> dict[str, float | None] | None:
-            if one is None:
-                return None
-            low, high = one.ends(level, anytime=anytime)
-            return {"difference": one.points, "low": low, "high": high}
-
-        return {"against": case(self.against), "in_favour": case(self.in_favour)}
+WorstCase = tuple[AnyContrast | None, AnyContrast | None]
+"""The difference with all of them counted against the new model, and for it; None where nothing comes of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,49 +93,62 @@ class Missing:
 
     Parameters:
         by_name: How many each of the two has, or one entrant in each of two runs.
-        counted: How many there are, for a sentence.
-        what: What they lack, for a sentence.
-        facts: What JSON says of them.
-        worst: The difference with all of them decided one way; computed when it is called.
-        rule: Whether the interval of the difference covers the worst case (`worst`) or not (`ignore`).
         count: How many there are.
+        total: Of how many.
+        rule: Whether the interval of the difference covers the worst case (`worst`) or not (`ignore`).
+        counted_in: What they are.
+        worst: The difference with all of them decided one way; computed when it is called.
         verdicts: Which matchups they are; None for answers without a score.
     """
 
     by_name: Mapping[str, int]
-    counted: str
-    what: str
-    facts: Mapping[str, Any]
-    worst: Callable[[], WorstCase] = field(repr=False, compare=False)
-    rule: MissingRule
     count: int
+    total: int
+    rule: MissingRule
+    counted_in: Literal["matchups", "prompts", "answers"]
+    worst: Callable[[], WorstCase] = field(repr=False, compare=False)
     verdicts: MissingVerdicts | None = None
 
     @classmethod
     def of_verdicts(
-        cls, lost: MissingVerdicts, by_entrant: Mapping[str, int], worst: Callable[[], WorstCase], rule: MissingRule
+        cls, lost: MissingVerdicts, by_name: Mapping[str, int], worst: Callable[[], WorstCase], rule: MissingRule
     ) -> Missing:
         """Matchups without a verdict."""
-        facts = {**lost.to_dict(), "by_entrant": by_entrant}
-        return cls(by_entrant, lost.counted, "matchups have no verdict", facts, worst, rule, len(lost), lost)
-
-    @classmethod
-    def of_scores(
-        cls,
-        by_model: Mapping[str, int],
-        count: int,
-        total: int,
-        counted_in: Literal["prompts", "answers"],
-        worst: Callable[[], WorstCase],
-        rule: MissingRule,
-    ) -> Missing:
-        """Answers without a score, and prompts to which only one of two models has an answer; how many, of how many."""
-        counted = f"{count:,} of {total:,} {counted_in} {'lacks' if count == 1 else 'lack'} a score"
-        facts = {"by_model": by_model, "count": count, "total": total, "counted_in": counted_in}
-        return cls(by_model, counted, f"{counted_in} lack a score", facts, worst, rule, count)
+        return cls(by_name, len(lost), lost.total, rule, "matchups", worst, lost)
 
     def __len__(self) -> int:
         return self.count
+
+    def __reduce__(self) -> Any:
+        values = {name: getattr(self, name) for name in self.__slots__} | {"worst": _Known(self.worst())}
+        return type(self), tuple(values.values())
+
+    @property
+    def what(self) -> str:
+        return "matchups have no verdict" if self.verdicts is not None else f"{self.counted_in} lack a score"
+
+    @property
+    def counted(self) -> str:
+        """`50 of 200 matchups have no verdict`."""
+        if self.verdicts is not None:
+            return self.verdicts.counted
+        return f"{self.count:,} of {self.total:,} {self.counted_in} {'lacks' if self.count == 1 else 'lack'} a score"
+
+    @property
+    def sentence(self) -> str:
+        """How many there are, by name and reason."""
+        who = ", ".join(f"{name} {count:,}" for name, count in self.by_name.items() if count)
+        reasons = {} if self.verdicts is None else self.verdicts.by_reason
+        why = f": {', '.join(f'{reason} {count:,}' for reason, count in reasons.items())}" if reasons else ""
+        return f"{self.counted} ({who}{why})"
+
+    @property
+    def done(self) -> str:
+        """What was done with them, as the end of a sentence that counts them."""
+        if self.rule == "worst":
+            would = "the scores would have been" if self.verdicts is None else "they would have been decided"
+            return f", and the interval holds {'whatever' if self.verdicts is None else 'however'} {would}"
+        return f" and {'is' if self.count == 1 else 'are'} {'left out' if self.verdicts is None else 'ignored'}"
 
     @property
     def no_case(self) -> str:
@@ -135,47 +160,56 @@ class Missing:
     def advice(self) -> str:
         """What to do about them."""
         if self.verdicts is None:
-            bounds = "" if self.worst().against is not None else ", state the bounds (--bounds LOW,HIGH)"
-            return f"score them{bounds}"
+            return "score them" if self.worst()[0] is not None else "score them, state the bounds (--bounds LOW,HIGH)"
         reasons = self.verdicts.by_reason
         some = [ASK_AGAIN] if reasons.keys() - {NO_ANSWER} else []
         return " and ".join([*some, "answer what has no answer and run again"] if NO_ANSWER in reasons else some)
 
-    @property
-    def sentence(self) -> str:
-        """How many there are, by name and reason."""
-        who = ", ".join(f"{name} {count:,}" for name, count in self.by_name.items() if count)
-        reasons = {} if self.verdicts is None else self.verdicts.by_reason
-        why = ", ".join(f"{reason} {count:,}" for reason, count in reasons.items())
-        return f"{self.counted} ({who}: {why})" if self.verdicts is not None else f"{self.counted} ({who})"
-
-    @property
-    def done(self) -> str:
-        """What was done with them, as the end of a sentence that counts them."""
-        how = ("whatever the scores", "left out") if self.verdicts is None else ("however they", "ignored")
-        if self.rule == "worst":
-            return f", and the interval holds {how[0]} would have been{'' if self.verdicts is None else ' decided'}"
-        return f" and {'is' if self.count == 1 else 'are'} {how[1]}"
-
-    def cases(self, new: str, unit: Unit, level: float, *, anytime: bool) -> str:
-        """Both cases in words."""
-        case = self.worst()
-        if case.against is None or case.in_favour is None:
-            return self.no_case
-        against, for_it = (
-            f"{unit.named(unit.signed(one.points))} ({unit.between(*one.ends(level, anytime=anytime))})"
-            for one in (case.against, case.in_favour)
-        )
-        return f"as bad as can be for {new} they make it {against}, as good as can be {for_it}"
-
     def to_dict(self, level: float, rule: MissingRule, *, anytime: bool) -> dict[str, Any]:
         """Counts, the rule and, for scores or where it is `worst`, the worst cases."""
-        told = rule == "worst" or self.verdicts is None
-        return {
-            **self.facts,
-            "rule": rule,
-            "worst_case": self.worst().to_dict(level, anytime=anytime) if told else None,
-        }
+
+        def case(one: AnyContrast | None) -> dict[str, float | None] | None:
+            if one is None:
+                return None
+            low, high = one.ends(level, anytime=anytime)
+            return {"difference": one.points, "low": low, "high": high}
+
+        if self.verdicts is None:
+            counts = {"by_model": self.by_name, "count": self.count, "total": self.total, "counted_in": self.counted_in}
+        else:
+            counts = {**self.verdicts.to_dict(), "by_entrant": self.by_name}
+        worst = None
+        if rule == "worst" or self.verdicts is None:
+            worst = dict(zip(("against", "in_favour"), map(case, self.worst()), strict=True))
+        return {**counts, "rule": rule, "worst_case": worst}
+
+
+class _Known(msgspec.Struct, frozen=True):
+    """Worst cases that were computed: what is left of them in another process."""
+
+    cases: WorstCase
+
+    def __call__(self) -> WorstCase:
+        return self.cases
+
+
+def worst_case(fit: Callable[[bool], AnyContrast | None]) -> Callable[[], WorstCase]:
+    """What computes both cases, once, when it is called."""
+
+    def fitted(against: bool) -> AnyContrast | None:
+        try:
+            return fit(against)
+        except (BattleError, RatingError, OptionError):
+            return None
+
+    return cache(lambda: (fitted(True), fitted(False)))
+
+
+def cases_of(found: AnyContrast, lost: Missing | None, rule: MissingRule | None = None, *, anytime: bool) -> Cases:
+    """A difference with its worst cases, where the rule (that of the interval, if no other is given) counts them."""
+    if lost is None or (rule or lost.rule) == "ignore":
+        return Cases.of(found, anytime=anytime)
+    return Cases(found, *lost.worst(), anytime)
 
 
 def missing_among(
@@ -207,26 +241,26 @@ def add_decided(
     """
     if not missing:
         return table
-    models = tuple(sorted({name for one in missing for name in one.entrants}))
+    models = tuple(sorted({name for matchup in missing for name in matchup.entrants}))
     code = {name: place for place, name in enumerate(models)}
-    won = [Outcome.A.code if winner(one) == one.entrant_a else Outcome.B.code for one in missing]
+    won = [Outcome.A.code if winner(matchup) == matchup.entrant_a else Outcome.B.code for matchup in missing]
     columns: dict[str, Any] = {}
     for name, column in table.columns.items():
         if name == PROMPT:
-            columns[name] = _codes([one.prompt_id for one in missing])
+            columns[name] = _codes([matchup.prompt_id for matchup in missing])
         elif name == DIMENSION:
-            columns[name] = _codes([one.dimension or None for one in missing])
+            columns[name] = _codes([matchup.dimension or None for matchup in missing])
         elif isinstance(column, Codes):
-            known = values_by_prompt(table, name)
-            columns[name] = _codes([one.columns.get(name) or known.get(one.prompt_id) for one in missing])
+            known = _values_by_prompt(table, name)
+            columns[name] = _codes([matchup.columns.get(name) or known.get(matchup.prompt_id) for matchup in missing])
         elif name.endswith(("_a", "_b")):
             columns[name] = np.ones(len(missing))
         elif name == "one_order":  # as the others of the run
             columns[name] = np.full(len(missing), float((column == 1.0).all()))
     rows = BattleTable(
         models=models,
-        model_a=np.array([code[one.entrant_a] for one in missing], dtype=np.int32),
-        model_b=np.array([code[one.entrant_b] for one in missing], dtype=np.int32),
+        model_a=np.array([code[matchup.entrant_a] for matchup in missing], dtype=np.int32),
+        model_b=np.array([code[matchup.entrant_b] for matchup in missing], dtype=np.int32),
         outcome=np.array(won, dtype=np.int8),
         source=np.full(len(missing), Source.LLM_JUDGE.code, dtype=np.int8),
         weight=np.ones(len(missing)),
@@ -235,16 +269,22 @@ def add_decided(
     return concat([table, rows])
 
 
-def values_by_prompt(table: BattleTable, column: str) -> dict[str, str]:
+def _values_by_prompt(table: BattleTable, column: str) -> dict[str, str]:
     """The value of a text column by prompt, for prompts whose battles all have the same one."""
     if PROMPT not in table.columns or column not in table.columns:
         return {}
     prompts, values = table.text_column(PROMPT), table.text_column(column)
     both = (prompts.codes != MISSING) & (values.codes != MISSING)
     pairs = np.unique(np.stack([prompts.codes[both], values.codes[both]]), axis=1)
-    result, count = np.unique(pairs[0], return_counts=True)
-    alike = set(result[count == 1].tolist())
-    return {prompts.labels[p]: values.labels[v] for p, v in pairs.T.tolist() if p in alike}
+    unique, count = np.unique(pairs[0], return_counts=True)
+    unambiguous = set(unique[count == 1].tolist())
+    return {prompts.labels[p]: values.labels[v] for p, v in pairs.T.tolist() if p in unambiguous}
+
+
+def _codes(texts: Sequence[str | None]) -> Codes:
+    labels = tuple(dict.fromkeys(text for text in texts if text is not None))
+    place = {text: code for code, text in enumerate(labels)}
+    return Codes(np.array([MISSING if text is None else place[text] for text in texts], dtype=np.int32), labels)
 
 
 def part_of(table: BattleTable, column: str, value: str) -> BattleTable:
@@ -257,40 +297,13 @@ def part_of(table: BattleTable, column: str, value: str) -> BattleTable:
     return table.take(codes.codes == place if place is not None else np.zeros(len(table), dtype=bool)).compact()
 
 
-def in_part(missing: MissingVerdicts, table: BattleTable, column: str, value: str) -> MissingVerdicts:
+def missing_in_part(missing: MissingVerdicts, table: BattleTable, column: str, value: str) -> MissingVerdicts:
     """Those that may belong to one value of a column: where a matchup's own value is not known, it may."""
     if column == DIMENSION:
         return missing.only(dimensions={"" if value == NO_DIMENSION else value})
-    known = values_by_prompt(table, column)
+    known = _values_by_prompt(table, column)
 
-    def may_be(one: MissingMatchup) -> bool:
-        return (one.columns.get(column) or known.get(one.prompt_id, value)) == value
+    def may_belong(matchup: MissingMatchup) -> bool:
+        return (matchup.columns.get(column) or known.get(matchup.prompt_id, value)) == value
 
-    return missing.only(prompts={one.prompt_id for one in missing.matchups if may_be(one)})
-
-
-def worst_case(fit: Callable[[bool], AnyContrast]) -> Callable[[], WorstCase]:
-    """What computes both cases, once, when it is called."""
-
-    def fitted(against: bool) -> AnyContrast | None:
-        try:
-            return fit(against)
-        except (BattleError, RatingError, OptionError):
-            return None
-
-    return cache(lambda: WorstCase(fitted(True), fitted(False)))
-
-
-def _codes(texts: Sequence[str | None]) -> Codes:
-    labels = tuple(dict.fromkeys(text for text in texts if text is not None))
-    place = {text: code for code, text in enumerate(labels)}
-    return Codes(np.array([MISSING if text is None else place[text] for text in texts], dtype=np.int32), labels)
-
-
-def ends_with_missing(
-    one: AnyContrast, lost: Missing | None, level: float, *, anytime: bool
-) -> tuple[float | None, float | None]:
-    """The ends of an interval, which holds in the worst case too where the rule is that."""
-    if lost is None or lost.rule == "ignore":
-        return one.ends(level, anytime=anytime)
-    return lost.worst().ends(one, level, anytime=anytime)
+    return missing.only(prompts={matchup.prompt_id for matchup in missing.matchups if may_belong(matchup)})

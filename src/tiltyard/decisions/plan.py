@@ -1,10 +1,11 @@
-"""`plan_difference` and `plan_from_battles`: how many prompts, verdicts or votes tell two models apart.
+"""How many prompts, verdicts or votes it takes to tell models apart.
 
 From assumptions, or from battles: their clustered variance falls as everything grows together, prompts at the same
-number of verdicts per prompt, voters at the same number of votes per voter.
+number of verdicts per prompt, voters at the same number of votes per voter. From scores: as if new prompts varied as
+those that there are.
 
 `plan_top`: how many more battles until the top of a board separates, at the differences it has now. The rule is the one
-that ranges of ranks are made by: all pairs of models at once (`boards.certainty.apart`). A pair's own size comes from
+that ranges of ranks are made by: all pairs of models at once (`apart` in `boards`). A pair's own size comes from
 the noncentral t. That all of them separate at once is simulated: the errors of the board are drawn from its covariance,
 and the size is the one at which the wanted share of the draws has every pair in its order.
 """
@@ -12,7 +13,7 @@ and the size is the one at which the wanted share of the draws has every pair in
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 from itertools import pairwise
@@ -23,30 +24,64 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard import decisions
-from tiltyard.battles.battle import Outcome, Source
-from tiltyard.battles.missing_verdicts import no_go
-from tiltyard.battles.opened import BattleData, Opened
-from tiltyard.battles.table import BattleTable
-from tiltyard.boards.bradley_terry import BradleyTerry
-from tiltyard.boards.certainty import Solved, apart, apart_at_any_time
-from tiltyard.boards.estimator import check_number, check_whole
-from tiltyard.boards.inputs import lacking
-from tiltyard.boards.preparation import kind_of
-from tiltyard.boards.selection import dimensions_of, pooled_remark
+from tiltyard.battles import BattleData, BattleTable, MissingVerdicts, Opened, Outcome, Source, no_go
+from tiltyard.boards import (
+    BradleyTerry,
+    Solved,
+    apart,
+    apart_at_any_time,
+    check_number,
+    check_whole,
+    dimensions_of,
+    kind_of,
+    lacking,
+    pooled_remark,
+)
+from tiltyard.decisions.compare_battles import (
+    likely_to_cluster,
+    make_bradley_terry,
+    mean_result,
+    obstacles,
+    read_to_compare,
+)
+from tiltyard.decisions.compare_scores import PairedScores, noise_of, one_metric, scores_of_two
 from tiltyard.decisions.contrast import Contrast, contrast, fit_sides, solve_plainly
-from tiltyard.decisions.obstacles import obstacles
 from tiltyard.decisions.sample_size import Assumptions, Goal, Growth, chance_beyond, size_for
-from tiltyard.decisions.two_models import likely_to_cluster, make_bradley_terry, mean_result, read_to_compare
-from tiltyard.decisions.words import signed
-from tiltyard.errors import OptionError
-from tiltyard.options import BattleOptions, FitOptions, Help, InputOptions, SideOptions, takes
-from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.ratings.graph import Reach
-from tiltyard.ratings.intervals import FEW, Covariance
+from tiltyard.decisions.units import POINTS, Unit, unit_of
+from tiltyard.errors import OptionError, OptionValue, ScoreError
+from tiltyard.options import BattleOptions, CompareOptions, FitOptions, Help, InputOptions, SideOptions, accepts_options
+from tiltyard.ratings import (
+    FEW,
+    FEWEST,
+    FEWEST_UNBOUNDED,
+    POINTS_PER_LOGIT,
+    Covariance,
+    Reach,
+    ScoreSpread,
+    cluster_means,
+    least_deviation,
+)
 from tiltyard.types import Floats, Result, named
 
 ORDERS = 2
 """Calls of a judge for each verdict: one for each order of the answers."""
+DIFFERENCES = (5.0, 10.0, 20.0, 50.0)
+"""The differences in rating points that a plan is made for where none are given."""
+SHARE_DIFFERENCES = (0.01, 0.02, 0.05, 0.1)
+PARTS_OF_SPREAD = (0.1, 0.2, 0.5)
+"""Differences that are planned for if none is given: of shares, and of other scores in standard deviations."""
+GOAL = Goal()
+DROPPED = ("tie", "inconsistent judgment", "both bad")
+"""Battles that had to be decided though the options leave them out."""
+FEWEST_PROMPTS = 30
+"""A plan asks for no fewer prompts or voters: fewer say little of the others, and the reckoning is rough there."""
+MOST_TIMES = 1000.0
+"""More than this many times the battles there are is no sensible number."""
+DRAWS = 4000
+HARDEST = 400
+"""Of more pairs than this, only those that are hardest to tell apart are drawn."""
+ROUGH = 1e-3
+"""Sizes of boards are found this closely."""
 
 
 class CallPrice(msgspec.Struct, frozen=True):
@@ -70,12 +105,6 @@ class CallPrice(msgspec.Struct, frozen=True):
     output_tokens: float
     measured: bool = False
 
-    def of(self, more: Amount | None) -> tuple[float | None, float | None]:
-        """What more calls cost, directly and in batches; None where that is unknown."""
-        if more is None or more.calls is None or self.direct is None or self.batch is None:
-            return None, None
-        return more.calls * self.direct, more.calls * self.batch
-
 
 class Amount(msgspec.Struct, frozen=True):
     """How much data.
@@ -89,8 +118,8 @@ class Amount(msgspec.Struct, frozen=True):
 
     clusters: Mapping[str, int]
     battles: int
-    calls: int | None
-    votes: int | None
+    calls: int | None = None
+    votes: int | None = None
 
     def times(self, size: float) -> Amount:
         """So many times as much, in whole numbers."""
@@ -119,45 +148,64 @@ class Amount(msgspec.Struct, frozen=True):
         return {f"{prefix}{name}": value for name, value in named.items()}
 
 
-NOTHING = Amount({}, 0, None, None)
-"""No data yet."""
+class SampleNeed(msgspec.Struct, frozen=True, kw_only=True):
+    """How much data something takes, and what is still to be gathered of it; None where no sensible number does it.
+
+    Parameters:
+        times: How many times the data there is; the number of prompts (or voters) where there is none.
+        needed: How much data in all.
+        more: How much of it is still to be gathered.
+        cost: Price in USD of the calls that are still to be made; None where it is unknown.
+        cost_batch: The same in batches.
+    """
+
+    times: float | None
+    needed: Amount | None = None
+    more: Amount | None = None
+    cost: float | None = None
+    cost_batch: float | None = None
+
+    def amounts(self) -> dict[str, Any]:
+        """Both amounts as plain values."""
+        more = {} if self.more is None else self.more.to_dict("more_")
+        return {**({} if self.needed is None else self.needed.to_dict()), **more}
 
 
-class SampleSize(msgspec.Struct, frozen=True):
+def sample_need(times: float | None, unit: Amount, have: Amount, price: CallPrice | None) -> dict[str, Any]:
+    """The values of a `SampleNeed` of so many times a unit."""
+    if times is None:
+        return {"times": None}
+    needed = unit.times(times)
+    more = needed.beyond(have)
+    values = {"times": times, "needed": needed, "more": more}
+    if price is None or price.direct is None or price.batch is None or more.calls is None:
+        return values
+    return {**values, "cost": more.calls * price.direct, "cost_batch": more.calls * price.batch}
+
+
+class SampleSize(SampleNeed, frozen=True, kw_only=True):
     """How much data a difference takes.
 
     Parameters:
         difference: The true difference in rating points.
         win_rate: The mean result that it means: 1 for a win, a half for a tie.
-        times: How many times the data there is; the number of prompts (or voters) where there is none.
-        needed: How much data in all.
-        more: How much of it is still to be gathered.
         power: The chance to reach the goal with as much as is needed.
         power_now: The chance with the data there is; None where there is none.
-        cost: Price in USD of the calls that are still to be made; None where it is unknown.
-        cost_batch: The same in batches.
         present: Whether it is the difference that the battles show now.
     """
 
-    difference: float
-    win_rate: float
-    times: float
     needed: Amount
     more: Amount
+    difference: float
+    win_rate: float
     power: float
     power_now: float | None
-    cost: float | None
-    cost_batch: float | None
     present: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """The row as plain values."""
-        needed = {**self.needed.to_dict(), **self.more.to_dict("more_")}
-        return {
-            **named(self, "difference win_rate present times"),
-            **needed,
-            **named(self, "power power_now cost cost_batch"),
-        }
+        powers = named(self, "power power_now cost cost_batch")
+        return {**named(self, "difference win_rate present times"), **self.amounts(), **powers}
 
 
 class Pilot(msgspec.Struct, frozen=True):
@@ -190,8 +238,23 @@ class Pilot(msgspec.Struct, frozen=True):
         return {**named(self, "new old difference error low high worth"), **self.have.to_dict()}
 
 
+class Plan(Result):
+    """What `plan` returns."""
+
+    __slots__ = ()
+
+    @property
+    def sentence(self) -> str:
+        """The plan in one sentence."""
+        return decisions.plan_words.sentence(self)
+
+    def render(self, format: str = "table") -> str:
+        """The plan as `table`, `json` or `md`."""
+        return decisions.plan_words.render(self, format)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
-class SamplePlan(Result):
+class SamplePlan(Plan):
     """How much data each difference takes.
 
     Parameters:
@@ -212,11 +275,6 @@ class SamplePlan(Result):
     smallest: Mapping[int, float | None] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
 
-    @property
-    def sentence(self) -> str:
-        """The plan in one sentence."""
-        return decisions.plan_words.plan_sentence(self)
-
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain values: what `--format json` prints."""
         return {
@@ -224,25 +282,11 @@ class SamplePlan(Result):
             "goal": asdict(self.goal),
             "assumed": None if self.assumed is None else asdict(self.assumed),
             "pilot": None if self.pilot is None else self.pilot.to_dict(),
-            "price": None if self.price is None else msgspec.to_builtins(self.price),
+            "price": msgspec.to_builtins(self.price),
             "sizes": [row.to_dict() for row in self.rows],
             "smallest": [{"size": size, "difference": points} for size, points in self.smallest.items()],
             "remarks": list(self.remarks),
         }
-
-    def render(self, format: str = "table") -> str:
-        """The plan as `table`, `json` or `md`."""
-        return decisions.plan_words.render(self, format)
-
-
-DIFFERENCES = (5.0, 10.0, 20.0, 50.0)
-"""The differences in rating points that a plan is made for where none are given."""
-
-GOAL = Goal()
-DROPPED = ("tie", "inconsistent judgment", "both bad")
-"""Battles that had to be decided though the options leave them out."""
-FEWEST_PROMPTS = 30
-"""A plan asks for no fewer prompts or voters: fewer say little of the others, and the reckoning is rough there."""
 
 
 def plan_difference(
@@ -269,12 +313,12 @@ def plan_difference(
     if people and assumed.flips:
         raise OptionError("flips are a judge's: people see each pair in one order. Leave flips at 0.")
     battles = assumed.battles_per_prompt
-    one = Amount({"voter" if people else "prompt": 1}, battles, None, battles)
-    if not people:
-        one = Amount(one.clusters, battles, ORDERS * battles, None)
+    unit = Amount({"prompt": 1}, battles, calls=ORDERS * battles)
+    if people:
+        unit = Amount({"voter": 1}, battles, votes=battles)
     growth = assumed.growth()
     rows = tuple(
-        _row(points, assumed.win_rate(points), growth, goal, one, NOTHING, price)
+        _row(points, assumed.win_rate(points), growth, goal, unit, None, price)
         for points in _differences(differences, goal)
     )
     return SamplePlan(goal, rows, assumed, None, price, _smallest(sizes, growth, goal, 1.0))
@@ -293,7 +337,7 @@ class PilotOptions(BattleOptions, FitOptions, SideOptions):
     seed: Annotated[int, Help("Seed of random draws.")] = 0
 
 
-@takes(PilotOptions)
+@accepts_options(PilotOptions)
 def plan_from_battles(battles: BattleData, new: str, old: str, options: PilotOptions) -> SamplePlan:
     """How much more of the same data tells two models apart, from the variance that battles have now.
 
@@ -306,7 +350,7 @@ def plan_from_battles(battles: BattleData, new: str, old: str, options: PilotOpt
     if new == old:
         raise OptionError(f"{new!r} is compared with itself: give two different models, the new one first.")
     battles = Opened.of(battles)
-    estimator, table = read_for_plan(battles, options, level=goal.level)
+    estimator, table, notes = _read_for_plan(battles, options, goal.level, {new, old})
     sides = fit_sides(solve_plainly(table, estimator), new, old, estimator, lambda other: other.solve(table))
     solved = sides.solved
     result = contrast(solved, new, old)
@@ -327,20 +371,20 @@ def plan_from_battles(battles: BattleData, new: str, old: str, options: PilotOpt
     if differences is None and goal.margin is None and round(abs(result.points)) >= 1:
         rows.insert(0, row(abs(result.points), present=True))
     unit = next(iter(have.clusters.values()), have.battles)
-    lost = lacking(battles, estimator.selection).only(entrants={new, old})
-    notes = [
-        *pooled_remark(dimensions_of(table, estimator.selection)),
-        *([f"{lost.sentence}: they are not counted"] if lost else []),
-    ]
     notes += [f"a gate would not decide on these: {clause}" for clause in against]
-    remarks = (*notes, *dict.fromkeys(solved.fit_input.remarks), *sides.remarks, *_caveats(pilot, goal))
+    remarks = (*notes, *dict.fromkeys(solved.remarks), *sides.remarks, *_caveats(pilot, goal))
     return SamplePlan(goal, tuple(rows), None, pilot, price, _smallest(options.sizes, growth, goal, unit), remarks)
 
 
-def read_for_plan(battles: BattleData, options: PilotOptions, level: float) -> tuple[BradleyTerry, BattleTable]:
-    """What fits the battles that a plan is made from, and the battles."""
+def _read_for_plan(
+    battles: BattleData, options: PilotOptions, level: float, models: Collection[str] | None
+) -> tuple[BradleyTerry, BattleTable, list[str]]:
+    """What fits the battles that a plan is made from, the battles, and what is to be said of what they are."""
     estimator = make_bradley_terry(options, level=level, slot=options.slot)
-    return estimator, read_to_compare(battles, estimator, options.part(InputOptions), ())
+    table = read_to_compare(battles, estimator, options.part(InputOptions), ())
+    lost: MissingVerdicts = lacking(battles, estimator.selection).only(entrants=models)
+    notes = [*pooled_remark(dimensions_of(table, estimator.selection))]
+    return estimator, table, [*notes, f"{lost.sentence}: they are not counted"] if lost else notes
 
 
 def amount_of(solved: Solved) -> Amount:
@@ -380,21 +424,23 @@ def _row(
     growth: Growth,
     goal: Goal,
     unit: Amount,
-    have: Amount,
+    have: Amount | None,
     price: CallPrice | None,
     *,
     present: bool = False,
 ) -> SampleSize:
-    """How much data one difference takes; `unit` is what size 1 is."""
+    """How much data one difference takes; `unit` is what size 1 is, `have` what there is."""
     fewest = FEWEST_PROMPTS / min(unit.clusters.values(), default=unit.battles)
     size = max(growth.size(goal, points), fewest)
-    size = math.ceil(size) if have is NOTHING else size
-    whole = unit.times(size)
-    more = whole.beyond(have)
-    now = None if have is NOTHING else growth.chance(goal, points, 1.0)
-    direct, batch = (None, None) if price is None else price.of(more)
-    reached = growth.chance(goal, points, size)
-    return SampleSize(points, win_rate, size, whole, more, reached, now, direct, batch, present)
+    size = math.ceil(size) if have is None else size
+    return SampleSize(
+        difference=points,
+        win_rate=win_rate,
+        power=growth.chance(goal, points, size),
+        power_now=None if have is None else growth.chance(goal, points, 1.0),
+        present=present,
+        **sample_need(size, unit, have or Amount({}, 0), price),
+    )
 
 
 def _smallest(sizes: Sequence[int], growth: Growth, goal: Goal, unit: float) -> dict[int, float | None]:
@@ -454,22 +500,13 @@ def _caveats(pilot: Pilot, goal: Goal) -> list[str]:
         )
     if goal.margin is None and abs(pilot.difference) < pilot.error:
         caveats.append(
-            f"the present difference, {signed(pilot.difference)} points, is within its standard error "
+            f"the present difference, {POINTS.signed(pilot.difference)} points, is within its standard error "
             f"({pilot.error:.0f}): it may be much larger or none, and so may the data it takes"
         )
     return caveats
 
 
-MOST_TIMES = 1000.0
-"""More than this many times the battles there are is no sensible number."""
-DRAWS = 4000
-HARDEST = 400
-"""Of more pairs than this, only those that are hardest to tell apart are drawn."""
-ROUGH = 1e-3
-"""Sizes of boards are found this closely."""
-
-
-class PairPlan(msgspec.Struct, frozen=True):
+class PairPlan(SampleNeed, frozen=True, kw_only=True):
     """How much data tells two neighbours of a board apart.
 
     Parameters:
@@ -478,42 +515,27 @@ class PairPlan(msgspec.Struct, frozen=True):
         gap: By how many rating points they differ now.
         apart_now: Whether they are told apart already.
         obstacles: Why no number of battles like these tells them apart, where their sides are the reason.
-        times: How many times the data there is; None where no sensible number does it.
-        needed: How much data in all; None where no sensible number does it.
-        more: How much of it is still to be gathered.
-        cost: Price in USD of the calls that are still to be made; None where it is unknown.
-        cost_batch: The same in batches.
     """
 
     first: str
     second: str
     gap: float
     apart_now: bool
-    times: float | None
-    needed: Amount | None
-    more: Amount | None
-    cost: float | None
-    cost_batch: float | None
     obstacles: tuple[str, ...] = ()
 
     @property
-    def hopeless(self) -> bool:
+    def too_close(self) -> bool:
         """Whether no sensible number of battles tells them apart."""
         return self.times is None
 
     def to_dict(self) -> dict[str, Any]:
         """The pair as plain values."""
-        return {
-            **named(self, "first second gap apart_now times"),
-            "too_close": self.hopeless,
-            **({} if self.needed is None else self.needed.to_dict()),
-            **({} if self.more is None else self.more.to_dict("more_")),
-            **named(self, "cost cost_batch"),
-        }
+        known = named(self, "first second gap apart_now times too_close")
+        return {**known, **self.amounts(), **named(self, "cost cost_batch")}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class BoardPlan(Result):
+class BoardPlan(Plan):
     """How much data separates the top of a board.
 
     Parameters:
@@ -521,13 +543,9 @@ class BoardPlan(Result):
         models: How many models the board has.
         goal: The error rate, and with which chance all of them are to separate.
         pairs: The neighbours, the best first; the last of the top and the one below it are among them.
-        times: How many times the data there is separates all of them at once; None where no sensible number does.
-        needed: How much data that is in all.
-        more: How much of it is still to be gathered.
+        need: How much data separates all of them at once.
         have: How much there is.
         price: What one call of the judge costs; None where no judge was named.
-        cost: Price in USD of the calls that are still to be made; None where it is unknown.
-        cost_batch: The same in batches.
         remarks: Sentences a reader should not miss.
     """
 
@@ -535,41 +553,27 @@ class BoardPlan(Result):
     models: int
     goal: Goal
     pairs: tuple[PairPlan, ...]
-    times: float | None
-    needed: Amount | None
-    more: Amount | None
+    need: SampleNeed
     have: Amount
     price: CallPrice | None
-    cost: float | None
-    cost_batch: float | None
     remarks: tuple[str, ...] = ()
-
-    @property
-    def sentence(self) -> str:
-        """The plan in one sentence."""
-        return decisions.plan_words.board_sentence(self)
 
     def to_dict(self) -> dict[str, Any]:
         """The plan as plain values: what `--format json` prints."""
         return {
             **named(self, "sentence top models"),
             "goal": asdict(self.goal),
-            "times": self.times,
-            **({} if self.needed is None else self.needed.to_dict()),
-            **({} if self.more is None else self.more.to_dict("more_")),
+            "times": self.need.times,
+            **self.need.amounts(),
             "have": self.have.to_dict(),
-            "price": None if self.price is None else msgspec.to_builtins(self.price),
-            **named(self, "cost cost_batch"),
+            "price": msgspec.to_builtins(self.price),
+            **named(self.need, "cost cost_batch"),
             "pairs": [pair.to_dict() for pair in self.pairs],
             "remarks": list(self.remarks),
         }
 
-    def render(self, format: str = "table") -> str:
-        """The plan as `table`, `json` or `md`."""
-        return decisions.plan_words.render(self, format)
 
-
-@takes(PilotOptions)
+@accepts_options(PilotOptions)
 def plan_top(battles: BattleData, top: int, options: PilotOptions) -> BoardPlan:
     """How many times as many battles separate the top of a board: each of them from all below it.
 
@@ -577,40 +581,41 @@ def plan_top(battles: BattleData, top: int, options: PilotOptions) -> BoardPlan:
         battles: A path, a run folder, a glob, a frame, an iterable of dicts, or a `BattleTable`; see `read_battles`.
         top: How many models at the top.
     """
-    goal, price, seed = options.goal, options.price, options.seed
+    goal, price = options.goal, options.price
     if goal.margin is not None or goal.one_sided:
         raise OptionError("a board's ranks have two sides and no margin: leave both out, or name two models.")
     battles = Opened.of(battles)
-    estimator, table = read_for_plan(battles, options, level=1.0 - goal.alpha)
+    estimator, table, notes = _read_for_plan(battles, options, 1.0 - goal.alpha, None)
     solved = solve_plainly(table, estimator)
     covariance = solved.covariance
     if not isinstance(covariance, Covariance):
         raise OptionError("a board of so many models has no table of all pairs: plan for fewer of them.")
-    order, remarks = _order(solved, covariance)
+    order, left_out = _order(solved, covariance)
     check_whole("top", top, least=1, most=max(len(order) - 1, 1))
-    future = _Future(solved, covariance, goal)
-    have = amount_of(solved)
+    future, have = _Future(solved, covariance, goal), amount_of(solved)
     names = solved.fit_input.selected.table.models
     fit = cache(partial(BradleyTerry.solve, table=table))
-    neighbours = [(int(i), int(j)) for i, j in pairwise(order[: top + 1])]
-    against = [fit_sides(solved, names[i], names[j], estimator, fit).obstacles for i, j in neighbours]
-    pairs = [
-        _pair(future, i, j, names, have, price, blocked) for (i, j), blocked in zip(neighbours, against, strict=True)
-    ]
-    factor = None if any(pair.hopeless for pair in pairs) else future.all_at_once(order, top, seed)
-    needed = None if factor is None else have.times(factor)
-    more = None if needed is None else needed.beyond(have)
-    direct, batch = (None, None) if price is None else price.of(more)
-    lost = lacking(battles, estimator.selection)
-    notes = [
-        *no_go(battles),
-        *pooled_remark(dimensions_of(table, estimator.selection)),
-        *([f"{lost.sentence}: they are not counted"] if lost else []),
-    ]
-    remarks = [*notes, *dict.fromkeys(solved.fit_input.remarks), *remarks, *_noise(pairs, future, names)]
-    return BoardPlan(
-        top, len(names), goal, tuple(pairs), factor, needed, more, have, price, direct, batch, tuple(remarks)
-    )
+    pairs = []
+    for i, j in pairwise(order[: top + 1].tolist()):
+        against = fit_sides(solved, names[i], names[j], estimator, fit).obstacles
+        gap = float(future.strength[i] - future.strength[j])
+        now = not against and gap > float(future.apart(1.0)[i, j])
+        size = None if against else 1.0 if now else future.size(i, j)
+        pairs.append(
+            PairPlan(
+                first=names[i],
+                second=names[j],
+                gap=POINTS_PER_LOGIT * gap,
+                apart_now=now,
+                obstacles=against,
+                **sample_need(size, have, have, price),
+            )
+        )
+    size = None if any(pair.too_close for pair in pairs) else future.all_at_once(order, top, options.seed)
+    remarks = [*no_go(battles), *notes, *dict.fromkeys(solved.remarks), *left_out]
+    remarks += _close_pairs(pairs, future, names)
+    whole = SampleNeed(**sample_need(size, have, have, price))
+    return BoardPlan(top, len(names), goal, tuple(pairs), whole, have, price, tuple(remarks))
 
 
 def _order(solved: Solved, covariance: Covariance) -> tuple[NDArray[np.intp], list[str]]:
@@ -671,8 +676,8 @@ class _Future:
             error = self.error(i, j, size)
             return chance_beyond(gap / error, float(self.apart(size)[i, j]) / error, self.degrees(i, j, size))
 
-        hopeless = gap <= 0.0 or chance(MOST_TIMES) < self.goal.power
-        return None if hopeless else size_for(chance, self.goal.power, tolerance=ROUGH)
+        too_close = gap <= 0.0 or chance(MOST_TIMES) < self.goal.power
+        return None if too_close else size_for(chance, self.goal.power, tolerance=ROUGH)
 
     def all_at_once(self, order: NDArray[np.intp], top: int, seed: int) -> float | None:
         """How many times as many battles tell each of the top from all below it, in the same draw of the errors."""
@@ -699,35 +704,7 @@ class _Future:
         return size_for(chance, self.goal.power, most=100.0 * MOST_TIMES, tolerance=ROUGH)
 
 
-def _pair(
-    future: _Future,
-    i: int,
-    j: int,
-    names: tuple[str, ...],
-    have: Amount,
-    price: CallPrice | None,
-    blocked: tuple[str, ...],
-) -> PairPlan:
-    gap = float(future.strength[i] - future.strength[j])
-    now = not blocked and gap > float(future.apart(1.0)[i, j])
-    size = None if blocked else future.size(i, j)
-    size = 1.0 if now else size
-    needed = None if size is None else have.times(max(size, 1.0))
-    more = None if needed is None else needed.beyond(have)
-    return PairPlan(
-        names[i],
-        names[j],
-        POINTS_PER_LOGIT * gap,
-        now,
-        size,
-        needed,
-        more,
-        *((None, None) if price is None else price.of(more)),
-        blocked,
-    )
-
-
-def _noise(pairs: list[PairPlan], future: _Future, names: tuple[str, ...]) -> list[str]:
+def _close_pairs(pairs: list[PairPlan], future: _Future, names: tuple[str, ...]) -> list[str]:
     """What to say of neighbours whose order is little more than a guess."""
     close = []
     for pair in pairs:
@@ -740,3 +717,111 @@ def _noise(pairs: list[PairPlan], future: _Future, names: tuple[str, ...]) -> li
         f"less than one standard error apart: {', '.join(close)}. They may be farther apart, closer, or the other way "
         "round, and what they take changes with that"
     ]
+
+
+class ScorePlanRow(msgspec.Struct, frozen=True):
+    """The prompts that one difference takes; None where there is no such number."""
+
+    difference: float
+    prompts: int | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScorePlan(Plan):
+    """How many prompts it takes to tell two models apart by their scores.
+
+    Parameters:
+        new: The new model of the scores that there are.
+        old: The old one.
+        rows: Prompts by true difference.
+        unit: The unit of differences.
+        n_prompts: Prompts that there are.
+        margin: By how much the new one may be worse, where that is to be shown; None: a difference is.
+        power: The chance of showing it.
+        alpha: The error rate.
+        notes: What the plan rests on.
+    """
+
+    new: str
+    old: str
+    rows: tuple[ScorePlanRow, ...]
+    unit: Unit
+    n_prompts: int
+    margin: float | None
+    power: float
+    alpha: float
+    notes: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as plain values."""
+        values = named(self, "new old n_prompts margin power alpha sentence")
+        rows = [msgspec.to_builtins(row) for row in self.rows]
+        return {**values, "unit": self.unit.name, "rows": rows, "notes": list(self.notes)}
+
+
+def plan_from_scores(
+    new: Any,
+    old: Any,
+    options: CompareOptions,
+    goal: Goal,
+    margin: float | str | None = None,
+    differences: Sequence[float | str] = (),
+) -> ScorePlan:
+    """The prompts that differences take, if new prompts vary as those that there are.
+
+    The models are two of the battles of the options; without these, those of two sources of one model each.
+    """
+    if goal.anytime:
+        raise OptionError(
+            "a plan of scores is for one look: leave anytime out, or plan for 1.6 times as wide an interval."
+        )
+    tables, new, old = scores_of_two(options.battles, new, old, options)
+    table = one_metric(tables).only(new, old)
+    if not table.prompts:
+        chosen = OptionValue("map", {"prompt": "COLUMN"})
+        raise ScoreError("a plan needs scores by prompt: no column names the prompts. Name it with ", chosen, ".")
+    pairs = PairedScores.of(table, (new, old), options).both
+    if len(pairs.prompts) < 2:
+        raise ScoreError(f"a plan needs two prompts or more with scores of both {new} and {old}.")
+    gaps, unit_size, codes = pairs.differences, 1.0, pairs.clusters
+    if codes is not None:
+        gaps, sizes = cluster_means(gaps, codes)
+        unit_size = float(sizes.mean())
+    if not table.spread > 0.0 or len(gaps) < 2:
+        raise ScoreError(
+            "all scores are equal, or all prompts are one cluster: they say nothing of how much others vary."
+        )
+    spread = ScoreSpread.of(gaps, table.spread, unit_size)
+    deviation = spread.variance**0.5
+    unit = unit_of(table, deviation / 5 if deviation else None)
+    limit = None if margin is None else unit.amount(margin, "margin")
+    default = SHARE_DIFFERENCES if table.shares else tuple(part * deviation for part in PARTS_OF_SPREAD)
+    wanted = [unit.amount(size, "differences", least=-np.inf) for size in differences]
+    wanted = wanted or list(default if limit is None else (0.0,))
+    tail = goal.alpha if limit is not None or goal.one_sided else goal.alpha / 2
+    scale = table.reach if math.isfinite(table.reach) or not table.bounded else table.spread
+    least, rows = FEWEST if table.bounded else FEWEST_UNBOUNDED, []
+    for size in wanted:
+        needed = spread.prompts(size + (limit or 0.0), tail, goal.power, least_deviation(limit or 0.0, scale))
+        rows.append(ScorePlanRow(size, None if needed is None else int(np.ceil(max(needed, least) * unit_size))))
+    apart = float(np.mean(np.abs(pairs.differences) > 1e-9 * table.spread))
+    notes = [
+        f"{goal.power:.0%} chance, error rate {goal.alpha:g}; the two differ on {apart:.0%} of prompts".replace(
+            "%", " %"
+        )
+    ]
+    if len(pairs.prompts) < FEWEST_PROMPTS:
+        notes.append("fewer than 30 prompts: how much prompts vary is itself uncertain, so take more")
+    noise = noise_of(table, (new, old))
+    if noise is None:
+        notes.append("prompts or repeats: with one answer to each prompt the scores do not say")
+    else:
+        best = noise.best_repeats()
+        notes.append(
+            "prompts or repeats: answers vary more than prompts do, so repeats help as much as prompts"
+            if best is None
+            else f"prompts or repeats: about {max(1, round(best))} repeats of each prompt are best if a new prompt "
+            "costs as much as an answer"
+        )
+    notes += table.reading_notes
+    return ScorePlan(new, old, tuple(rows), unit, len(pairs.prompts), limit, goal.power, goal.alpha, tuple(notes))

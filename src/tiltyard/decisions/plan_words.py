@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from tiltyard.boards.text import percent
-from tiltyard.decisions.plan import Amount, BoardPlan, CallPrice, PairPlan, SamplePlan
-from tiltyard.decisions.score_plan import ScorePlan
-from tiltyard.decisions.words import between, plain, share, side, signed
+from typing import Any
+
+from tiltyard.boards import percent
+from tiltyard.decisions.answer import side
+from tiltyard.decisions.plan import Amount, BoardPlan, CallPrice, SamplePlan, ScorePlan
+from tiltyard.decisions.render import Block, as_markdown, as_text, between, counted, plain, share, signed
 from tiltyard.options import check_choice
-from tiltyard.pages.tables import Table, markdown_text
+from tiltyard.pages import Table
 
 TYPICAL = 20.0
 """The difference whose size the first sentence names, if it is among several."""
 UNKNOWN = "unknown"
 
 
-def plan_sentence(plan: SamplePlan) -> str:
+def sentence(plan: Any) -> str:
     """The plan in one sentence."""
+    if isinstance(plan, ScorePlan):
+        return _score_sentence(plan)
+    return _plan_sentence(plan) if isinstance(plan, SamplePlan) else _board_sentence(plan)
+
+
+def _plan_sentence(plan: SamplePlan) -> str:
     row = next((row for row in plan.rows if row.present or row.difference == TYPICAL), plan.rows[0])
     amount = amount_words(row.needed)
     chance = f"with chance {share_of(row.power)}"
@@ -46,14 +54,10 @@ def plan_sentence(plan: SamplePlan) -> str:
 
 def amount_words(amount: Amount) -> str:
     """`1,200 prompts and 2,400 judge calls`."""
-    parts = [_counted(count, kind) for kind, count in amount.clusters.items()]
-    parts += [] if amount.calls is None else [_counted(amount.calls, "judge call")]
-    parts += [] if amount.votes is None else [_counted(amount.votes, "vote")]
+    parts = [counted(count, kind) for kind, count in amount.clusters.items()]
+    parts += [] if amount.calls is None else [counted(amount.calls, "judge call")]
+    parts += [] if amount.votes is None else [counted(amount.votes, "vote")]
     return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else parts[0]
-
-
-def _counted(count: int, kind: str) -> str:
-    return f"{count:,} {kind}{'s' if count != 1 else ''}"
 
 
 def number(points: float) -> str:
@@ -73,21 +77,34 @@ def usd(cost: float | None) -> str:
     return f"${cost:,.2f}" if cost < 100 else f"${cost:,.0f}"
 
 
-def render(plan: SamplePlan | BoardPlan | ScorePlan, format: str) -> str:
+def render(plan: Any, format: str) -> str:
     """A plan as `table`, `json` or `md`."""
     check_choice("format", format, ("table", "json", "md"))
     if format == "json":
-        return plan.to_json()
+        return str(plan.to_json())
     if isinstance(plan, SamplePlan):
-        table, notes = _plan_cells(plan), plan_notes(plan)
+        table, notes = _plan_cells(plan), _plan_notes(plan)
     elif isinstance(plan, BoardPlan):
-        table, notes = _pair_cells(plan), board_notes(plan)
+        table, notes = _pair_cells(plan), _board_notes(plan)
     else:
-        table, notes = plan.table(), list(plan.notes)
-    if format == "table":
-        return "\n".join([plan.sentence, "", *table.text(), "", *notes])
-    lines = ("\n\n" if isinstance(plan, ScorePlan) else "\n").join(f"- {markdown_text(note)}" for note in notes)
-    return f"**{markdown_text(plan.sentence)}**\n\n{table.markdown()}\n\n{lines}\n"
+        table, notes = _score_cells(plan), list(plan.notes)
+    return (as_text if format == "table" else as_markdown)(plan.sentence, [Block(table)], notes)
+
+
+def _score_sentence(plan: ScorePlan) -> str:
+    row, unit = plan.rows[0], plan.unit
+    needed = "more prompts than anybody has" if row.prompts is None else f"about {row.prompts:,} prompts"
+    size = unit.named(unit.signed(row.difference))
+    if plan.margin is not None:
+        limit = unit.named(unit.plain(plan.margin))
+        return f"for a model at {size} to pass a margin of {limit} takes {needed} (here {plan.n_prompts:,})."
+    return f"to see {size} takes {needed} (here {plan.n_prompts:,})."
+
+
+def _score_cells(plan: ScorePlan) -> Table:
+    unit = plan.unit
+    rows = [[unit.signed(row.difference), "–" if row.prompts is None else f"{row.prompts:,}"] for row in plan.rows]
+    return Table.of([unit.named("true difference in") if unit.name else "true difference", "prompts"], rows)
 
 
 def _plan_cells(plan: SamplePlan) -> Table:
@@ -118,7 +135,7 @@ def _plan_cells(plan: SamplePlan) -> Table:
     return Table.of(head, rows)
 
 
-def plan_notes(plan: SamplePlan) -> list[str]:
+def _plan_notes(plan: SamplePlan) -> list[str]:
     """What the numbers mean, and what they rest on."""
     goal = plan.goal
     power = share_of(goal.power)
@@ -165,11 +182,11 @@ def growing(have: Amount) -> str:
 def _smallest_words(plan: SamplePlan, size: int, points: float | None) -> str:
     unit = next(iter(plan.rows[0].needed.clusters), "battle")
     if points is None:
-        return f"{_counted(size, unit)} are too few to show any difference with chance {share_of(plan.goal.power)}"
+        return f"{counted(size, unit)} are too few to show any difference with chance {share_of(plan.goal.power)}"
     what = f"{signed(points)} points"
     if plan.goal.margin is not None:
-        return f"{_counted(size, unit)} let a model pass with chance {share_of(plan.goal.power)} from {what} on"
-    return f"{_counted(size, unit)} show a difference of {what} or more with chance {share_of(plan.goal.power)}"
+        return f"{counted(size, unit)} let a model pass with chance {share_of(plan.goal.power)} from {what} on"
+    return f"{counted(size, unit)} show a difference of {what} or more with chance {share_of(plan.goal.power)}"
 
 
 def price_notes(price: CallPrice | None) -> list[str]:
@@ -183,28 +200,28 @@ def price_notes(price: CallPrice | None) -> list[str]:
     return [f"price: {price.judge} as of {price.as_of}, {tokens}"]
 
 
-def board_sentence(plan: BoardPlan) -> str:
-    """A board's plan in one sentence."""
+def _board_sentence(plan: BoardPlan) -> str:
     one = plan.top == 1
     who = f"the leader of {plan.models} models" if one else f"the top {plan.top} of {plan.models} models"
-    close = [pair for pair in plan.pairs if pair.hopeless and not pair.obstacles]
+    close = [pair for pair in plan.pairs if pair.too_close and not pair.obstacles]
     sided = list(dict.fromkeys(clause for pair in plan.pairs for clause in pair.obstacles))
-    if close or plan.times is None or plan.needed is None:
-        named = ", ".join(f"{pair.first} and {pair.second} ({number_of_gap(pair)})" for pair in close)
+    need = plan.need
+    if close or need.times is None or need.needed is None:
+        named = ", ".join(f"{pair.first} and {pair.second} ({_gap(pair.gap)})" for pair in close)
         close_words = f": {named} are so close that no sensible number of battles tells them apart" if close else ""
         close_words += f"; {'; '.join(sided)}" if sided and close else f": {'; '.join(sided)}" if sided else ""
         return f"{who} {'does' if one else 'do'} not separate{close_words}."
-    if plan.times <= 1.0:
+    if need.times <= 1.0:
         return f"{who} {'is' if one else 'are'} apart from the others already, with {amount_words(plan.have)}."
     return (
-        f"{who} separate{'s' if one else ''} with chance {share_of(plan.goal.power)} on {amount_words(plan.needed)}, "
-        f"{times(plan.times)} as much as there is."
+        f"{who} separate{'s' if one else ''} with chance {share_of(plan.goal.power)} on {amount_words(need.needed)}, "
+        f"{times(need.times)} as much as there is."
     )
 
 
-def number_of_gap(pair: PairPlan) -> str:
+def _gap(points: float) -> str:
     """`0.4 points`, `12 points`."""
-    return f"{pair.gap:.1f} points" if pair.gap < 10 else f"{pair.gap:.0f} points"
+    return f"{points:.1f} points" if points < 10 else f"{points:.0f} points"
 
 
 def times(factor: float) -> str:
@@ -226,28 +243,28 @@ def _pair_cells(plan: BoardPlan) -> Table:
                 [
                     pair.first,
                     pair.second,
-                    number_of_gap(pair),
+                    _gap(pair.gap),
                     "sides" if pair.obstacles else "too close",
                     *[""] * (len(head) - 4),
                 ]
             )
             continue
         factor = "apart now" if pair.apart_now else f"{pair.times:,.1f}"
-        cells = [pair.first, pair.second, number_of_gap(pair), factor]
+        cells = [pair.first, pair.second, _gap(pair.gap), factor]
         cells += [f"{pair.needed.clusters[kind]:,}" for kind in kinds]
         cells += [f"{count:,}" for count in (pair.more.calls, pair.more.votes) if count is not None]
         rows.append([*cells, *([usd(pair.cost), usd(pair.cost_batch)] if with_price else [])])
     return Table.of(head, rows, left=2)
 
 
-def board_notes(plan: BoardPlan) -> list[str]:
+def _board_notes(plan: BoardPlan) -> list[str]:
     """What the numbers mean, and what they rest on."""
     rule = f"by the rank rule, {percent(1.0 - plan.goal.alpha)} for all pairs of {plan.models} models at once"
     if plan.goal.anytime:
         rule += " and at every look"
     notes = [f"each pair is told apart with chance {share_of(plan.goal.power)} {rule}, if the differences stay as now"]
     closest = max((pair.times or 0.0 for pair in plan.pairs), default=0.0)
-    if plan.times is not None and plan.times > 1.05 * closest:
+    if plan.need.times is not None and plan.need.times > 1.05 * closest:
         notes.append("all of them at once take more than any pair alone: the first line says how much")
     notes.append(growing(plan.have))
     notes += price_notes(plan.price if plan.have.calls is not None else None)

@@ -15,13 +15,10 @@ from functools import cache
 import msgspec
 import numpy as np
 
-from tiltyard.boards.estimator import check_number, check_whole
+from tiltyard.boards import check_number, check_whole
 from tiltyard.errors import OptionError
 from tiltyard.options import GoalOptions
-from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.ratings.intervals import FEWEST_CLUSTERS
-from tiltyard.ratings.quantiles import t_quantile
-from tiltyard.ratings.ranks import FIRST_LOOK, anytime_cuts
+from tiltyard.ratings import FEWEST_CLUSTERS, FIRST_LOOK, POINTS_PER_LOGIT, anytime_cuts, t_quantile
 from tiltyard.types import Floats
 
 MOST_MODELS = 1000

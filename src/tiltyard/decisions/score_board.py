@@ -15,16 +15,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.boards.estimator import check_level
-from tiltyard.boards.text import FORMATS, NOT_FOR_PICKED, percent
-from tiltyard.decisions.scores import check_no_battles, cluster_of
+from tiltyard.boards import FORMATS, NOT_FOR_PICKED, check_level, percent
+from tiltyard.decisions.compare_scores import check_no_battles, cluster_of
 from tiltyard.decisions.units import Unit, unit_of
 from tiltyard.errors import Message, OptionValue, ScoreError
-from tiltyard.options import MissingRule, ScoreBoardOptions, check_choice, takes
-from tiltyard.pages.tables import Table, markdown_text
-from tiltyard.ratings.ranks import RankIntervals, ranks
-from tiltyard.ratings.score_differences import ScoreEstimate, holm_ranks, mean_score, score_difference
-from tiltyard.ratings.score_effects import ScoreEffects
+from tiltyard.options import MissingRule, ScoreBoardOptions, accepts_options, check_choice
+from tiltyard.pages import Table, markdown_text
+from tiltyard.ratings import RankIntervals, ScoreEffects, ScoreEstimate, holm_ranks, mean_score, score_difference
+from tiltyard.ratings.ranks import ranks
 from tiltyard.scores import ReadScoresOptions, ScoreTable, read_scores
 from tiltyard.types import Floats, Ints, Result
 
@@ -32,8 +30,7 @@ LISTED = 5
 """Models that a note names."""
 
 
-@dataclass(frozen=True, slots=True)
-class MeanEntry:
+class MeanEntry(msgspec.Struct, frozen=True, omit_defaults=True):
     """One model of a board of mean scores.
 
     Parameters:
@@ -58,11 +55,6 @@ class MeanEntry:
     n_prompts: int
     missing: float | None = None
 
-    def to_dict(self) -> dict[str, Any]:
-        """The entry as plain values; the share of missing answers only where there is one."""
-        values = {name: getattr(self, name) for name in self.__slots__}
-        return values if self.missing is not None else {k: v for k, v in values.items() if k != "missing"}
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScoreBoard(Result):
@@ -84,17 +76,13 @@ class ScoreBoard(Result):
 
     def table(self) -> Table:
         """The board as a table."""
-        rows = []
-        for one in self.entries:
-            places = str(one.rank_low) if one.rank_low == one.rank_high else f"{one.rank_low}–{one.rank_high}"
-            ends = self.unit.between(one.low, one.high)
-            lacks = [] if one.missing is None else [_share(one.missing)]
-            rows.append(
-                [one.model, str(one.rank), places, self.unit.mean(one.mean), ends, f"{one.n_prompts:,}", *lacks]
-            )
-        heads = ["model", "rank", "could be", f"mean {self.metric}".strip(), percent(self.level), "prompts"]
-        lacking = any(one.missing is not None for one in self.entries)
-        return Table.of([*heads, "missing"] if lacking else heads, rows)
+        rows, heads = [], ["model", "rank", "could be", f"mean {self.metric}".strip(), percent(self.level), "prompts"]
+        for entry in self.entries:
+            low, high, mean = entry.rank_low, entry.rank_high, self.unit.mean(entry.mean)
+            places, ends = str(low) if low == high else f"{low}–{high}", self.unit.between(entry.low, entry.high)
+            missing = [] if entry.missing is None else [_share(entry.missing)]
+            rows.append([entry.model, str(entry.rank), places, mean, ends, f"{entry.n_prompts:,}", *missing])
+        return Table.of([*heads, "missing"] if any(len(row) > len(heads) for row in rows) else heads, rows)
 
     def to_dict(self) -> dict[str, Any]:
         """The board as plain values."""
@@ -102,14 +90,13 @@ class ScoreBoard(Result):
             "metric": self.metric,
             "unit": self.unit.name,
             "level": self.level,
-            "scores": [one.to_dict() for one in self.entries],
+            "scores": msgspec.to_builtins(self.entries),
             "notes": list(self.notes),
         }
 
     def csv(self, *, head: bool = True) -> str:
         """The board as CSV, with the metric in the first column."""
-        records = [{"metric": self.metric, **one.to_dict()} for one in self.entries]
-        text = Table.of_records(records).csv()
+        text = Table.of_records({"metric": self.metric, **entry} for entry in msgspec.to_builtins(self.entries)).csv()
         return text if head else text.partition("\n")[2]
 
     def render(self, format: str = "table") -> str:
@@ -175,10 +162,10 @@ class _Cells(msgspec.Struct, frozen=True, eq=False):
         scores = np.full((len(table.models), len(table.prompts)), np.nan)
         missing = np.ones_like(scores)
         asked = np.zeros(len(table.prompts), dtype=np.bool_)
-        for row, lacks, one in zip(scores, missing, table.models.values(), strict=True):
-            row[one.prompts] = np.where(one.count > 0, one.mean, np.nan)
-            lacks[one.prompts] = one.unscored / (one.count + one.unscored)
-            asked[one.prompts] = True
+        for row, lacks, model in zip(scores, missing, table.models.values(), strict=True):
+            row[model.prompts] = np.where(model.count > 0, model.mean, np.nan)
+            lacks[model.prompts] = model.unscored / (model.count + model.unscored)
+            asked[model.prompts] = True
         clusters = None
         if cluster is not None:
             codes = table.columns[cluster].codes[asked]
@@ -219,7 +206,7 @@ class _Cells(msgspec.Struct, frozen=True, eq=False):
         return score_difference(units, self.spread, sizes=sizes, range_of_scores=self.ends[1] - self.ends[0])
 
 
-@takes(ScoreBoardOptions)
+@accepts_options(ScoreBoardOptions)
 def score_boards(data: Any, options: ScoreBoardOptions) -> list[ScoreBoard]:
     """Boards of mean scores, one for each metric.
 
@@ -250,7 +237,7 @@ def score_board(
     """
     check_level(level)
     check_choice("missing", missing, ("ignore", "worst"))
-    names = [name for name, one in table.models.items() if (one.count > 0).any()]
+    names = [name for name, model in table.models.items() if (model.count > 0).any()]
     if not names or not table.prompts:
         raise ScoreError(
             "a board needs scores by prompt: no column names the prompts. Name it with ",
@@ -264,8 +251,8 @@ def score_board(
     lacking = bool(cells.missing.any())
     if not lacking:
         means = [cells.mean(row) for row in cells.scores]
-        values, ends = np.array([one.value for one in means]), [one.ends(level) for one in means]
-        widest = max((one.error for one in means if one.known), default=0.0)
+        values, ends = np.array([mean.value for mean in means]), [mean.ends(level) for mean in means]
+        widest = max((mean.error for mean in means if mean.known), default=0.0)
         could = holm_ranks(_pairs_of_complete(cells, cells.scores, cells.scores, sign), len(names), level)
     else:
         values, ends, widest, could = _with_missing(cells, sign, level, missing)
@@ -298,7 +285,7 @@ def score_board(
     if table.lower_is_better and table.direction != "name":
         notes.append("lower is better")
     unit = unit_of(table, 2 * widest)
-    return ScoreBoard(table.metric, tuple(sorted(entries, key=lambda one: one.rank)), unit, level, tuple(notes))
+    return ScoreBoard(table.metric, tuple(sorted(entries, key=lambda entry: entry.rank)), unit, level, tuple(notes))
 
 
 Pairs = dict[tuple[int, int], ScoreEstimate]
@@ -310,12 +297,12 @@ def _pairs_of_complete(cells: _Cells, worst: Floats, best: Floats, sign: float) 
     complete = [not row.any() for row in cells.missing]
     known = ~np.isnan(worst + best).any(axis=1)
     for i, j in combinations(np.flatnonzero(known).tolist(), 2):
-        one = cells.difference(worst[i], best[j], sign)
-        if one.value <= 0.0 and not (complete[i] and complete[j]):
-            one = cells.difference(best[i], worst[j], sign)
-            if one.value >= 0.0:
+        difference = cells.difference(worst[i], best[j], sign)
+        if difference.value <= 0.0 and not (complete[i] and complete[j]):
+            difference = cells.difference(best[i], worst[j], sign)
+            if difference.value >= 0.0:
                 continue
-        pairs[i, j] = one
+        pairs[i, j] = difference
     return pairs
 
 
@@ -332,13 +319,13 @@ def _with_missing(
     if rule == "ignore":
         clusters = None if cells.clusters is None else np.unique(cells.clusters[scored], return_inverse=True)[1]
         means = [effects.mean(i, cells.spread, clusters, low, high) for i in models]
-        means = [msgspec.structs.replace(one, value=float(values[i])) for i, one in enumerate(means)]
-        ends = [one.ends(level) for one in means]
+        means = [msgspec.structs.replace(mean, value=float(values[i])) for i, mean in enumerate(means)]
+        ends = [mean.ends(level) for mean in means]
         reach = high - low
         pairs = {
             (i, j): effects.difference(i, j, cells.spread, clusters, reach) for i in models for j in models if i < j
         }
-        pairs = {pair: msgspec.structs.replace(one, value=sign * one.value) for pair, one in pairs.items()}
+        pairs = {pair: msgspec.structs.replace(found, value=sign * found.value) for pair, found in pairs.items()}
     else:
         lowest, highest = cells.with_missing_at(low), cells.with_missing_at(high)
         means = [cells.mean(row) for rows in (lowest, highest) for row in rows]
@@ -346,8 +333,8 @@ def _with_missing(
         ends = [(means[i].ends(level)[0], means[count + i].ends(level)[1]) for i in models]
         worst, best = (lowest, highest) if sign > 0 else (highest, lowest)
         pairs = _pairs_of_complete(cells, worst, best, sign)
-    widest = max((one.error for one in means if one.known), default=0.0)
-    pairs = {(i, j): one for (i, j), one in pairs.items() if one.value * sign * (values[i] - values[j]) > 0.0}
+    widest = max((mean.error for mean in means if mean.known), default=0.0)
+    pairs = {(i, j): found for (i, j), found in pairs.items() if found.value * sign * (values[i] - values[j]) > 0.0}
     return values, ends, widest, holm_ranks(pairs, len(values), level)
 
 

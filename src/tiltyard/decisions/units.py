@@ -7,7 +7,7 @@ import math
 import msgspec
 
 from tiltyard.errors import OptionError, OptionValue
-from tiltyard.scores.table import ScoreTable
+from tiltyard.scores import ScoreTable
 
 PERCENT_MARKS = ("pp", "%")
 MOST_DIGITS = 6

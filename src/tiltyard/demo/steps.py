@@ -10,21 +10,16 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-from tiltyard.bank import read_prompts, responses_path, stratified_subset
-from tiltyard.bank.prompts import read_objects
+from tiltyard.bank import read_objects, read_prompts, responses_path, stratified_subset
 from tiltyard.demo.shipped import BANK, CARDS, CONFIG, RESPONSES, VERDICTS
 from tiltyard.errors import MissingExtra, OptionError
 from tiltyard.files import copy_file, write_bytes
-from tiltyard.llm.generation import Generated, generate
-from tiltyard.llm.provider import parse_model_name
-from tiltyard.llm.providers import make_provider
-from tiltyard.llm.providers.in_process import weights_of
-from tiltyard.tournament.config import load_setup
-from tiltyard.tournament.run import RunResult as RunResult
-from tiltyard.tournament.run import asking_parts
-from tiltyard.tournament.summary import board_text as board_text
-from tiltyard.tournament.summary import passes as passes
-from tiltyard.tournament.summary import verdict_lines as verdict_lines
+from tiltyard.llm import Generated, generate, make_provider, parse_model_name, weights_of
+from tiltyard.tournament import RunResult as RunResult
+from tiltyard.tournament import asking_parts, load_setup
+from tiltyard.tournament import board_text as board_text
+from tiltyard.tournament import passes as passes
+from tiltyard.tournament import verdict_lines as verdict_lines
 from tiltyard.verbs.generate import entrant_settings
 from tiltyard.verbs.run import run
 
@@ -70,10 +65,7 @@ def fill_arena(folder: Path, notice: str = NOTICE) -> list[str]:
     """Create the arena of a demo's folder, or add what is new, keeping its votes; returns messages for the user."""
     if find_spec("psycopg") is None or find_spec("uvicorn") is None:
         raise MissingExtra("the live arena", "arena")
-    from tiltyard.arena.events import PhaseChanged, SettingsChanged
-    from tiltyard.arena.importing import carry_out, prepare_import
-    from tiltyard.arena.policy import DefenceRules, Policy
-    from tiltyard.arena.service import Arena
+    from tiltyard.arena import Arena, DefenceRules, PhaseChanged, Policy, SettingsChanged, carry_out, prepare_import
     from tiltyard.arena.store import Store, site_texts
 
     url = address(folder)

@@ -1,75 +1,53 @@
 """From rubric to request, verdict, judgment and battle; and how a judge compares with people."""
 
-from tiltyard.judging.bias import Bias, BiasRow, bias_rows, length_preference, measure_bias
-from tiltyard.judging.cache import VerdictCache
-from tiltyard.judging.canaries import (
-    CANARIES,
-    Canary,
-    CanaryScore,
-    MissedCanary,
-    canary_cases,
-    canary_report,
-    score_canaries,
-)
-from tiltyard.judging.human_agreement import (
-    JudgeCheck,
-    LabelledPair,
-    check_judge,
-    compare_with_people,
-    read_labelled_pairs,
-)
-from tiltyard.judging.judge import Judge, JudgingOptions, JudgingResult, JudgingStats, Verdicts, judge
-from tiltyard.judging.language_model import LanguageModelJudge
-from tiltyard.judging.panel import PanelJudge, PanelStudy, study_panel
-from tiltyard.judging.plan import Case, JudgingPlan, Rubric, default_rubric
-from tiltyard.judging.questions import TEMPLATE_VERSION, JudgeSettings, Question, make_questions
-from tiltyard.judging.recorded import RecordedJudge
-from tiltyard.judging.records import Judgment, Matchup, Verdict, VerdictLabel, settle, to_battle
-from tiltyard.llm.asking import AskingParts
+from typing import TYPE_CHECKING
+
+from tiltyard.faces import names_on_demand
+
+if TYPE_CHECKING:
+    from tiltyard.judging.adaptive import (
+        FAILED, AdaptiveRounds, Design, ImaginedWorld, RoundGoal, RoundRecord, RoundSettings, estimate, forecast,
+    )
+    from tiltyard.judging.bias import (
+        MOST_INCONSISTENT, Bias, BiasRow, Check, bias_rows, length_preference, measure_bias,
+    )
+    from tiltyard.judging.cache import ReplyLengths, VerdictCache
+    from tiltyard.judging.canaries import (
+        CANARIES, Canary, CanaryScore, MissedCanary, canary_cases, canary_report, score_canaries, single_canaries,
+    )
+    from tiltyard.judging.function import JudgeFunction, function_name
+    from tiltyard.judging.human_agreement import (
+        JudgeCheck, LabelledPair, check_judge, compare_with_people, labelled_plan, read_labelled_pairs,
+    )
+    from tiltyard.judging.judge import (
+        Combine, Judge, JudgingOptions, JudgingResult, JudgingStats, OnVerdict, PanelVerdicts, Verdicts, add_stats,
+        panel_name,
+    )
+    from tiltyard.judging.language_model import LanguageModelJudge
+    from tiltyard.judging.panel import PanelJudge, PanelMember, PanelStudy, judge_in_words, panel_members, study_panel
+    from tiltyard.judging.plan import (
+        NO_IMAGES, Case, CaseImages, JudgingPlan, LazySequence, Rubric, case_of_each, default_rubric, scores_of,
+    )
+    from tiltyard.judging.questions import TEMPLATE_VERSION, JudgeSettings, Question, make_questions, prompt_template
+    from tiltyard.judging.reading import check_form
+    from tiltyard.judging.recorded import RecordedJudge
+    from tiltyard.judging.records import (
+        JudgedAnswer, Judgment, Matchup, Verdict, VerdictLabel, in_pairs, prompt_columns, repeated, settle, to_battle,
+    )
+    from tiltyard.judging.run_folder import (
+        RUN, AnyJudgment, Clock, LineSpan, Remade, SilentProvider, again, decode, iso_time, judge_by_name, new_folder,
+        read_lines, read_object, read_record, require, resettled, time_stamp, usage_report, utc_now, versions,
+    )
+    from tiltyard.judging.scoring import SCALES, ScaleName, Scoring, make_scoring
+    from tiltyard.llm.asking import AskingParts
 
 __all__ = [
-    "CANARIES",
-    "TEMPLATE_VERSION",
-    "AskingParts",
-    "Bias",
-    "BiasRow",
-    "Canary",
-    "CanaryScore",
-    "Case",
-    "Judge",
-    "JudgeCheck",
-    "JudgeSettings",
-    "JudgingOptions",
-    "JudgingPlan",
-    "JudgingResult",
-    "JudgingStats",
-    "Judgment",
-    "LabelledPair",
-    "LanguageModelJudge",
-    "Matchup",
-    "MissedCanary",
-    "PanelJudge",
-    "PanelStudy",
-    "Question",
-    "RecordedJudge",
-    "Rubric",
-    "Verdict",
-    "VerdictCache",
-    "VerdictLabel",
-    "Verdicts",
-    "bias_rows",
-    "canary_cases",
-    "canary_report",
-    "check_judge",
-    "compare_with_people",
-    "default_rubric",
-    "judge",
-    "length_preference",
-    "make_questions",
-    "measure_bias",
-    "read_labelled_pairs",
-    "score_canaries",
-    "settle",
-    "study_panel",
-    "to_battle",
+    "CANARIES", "TEMPLATE_VERSION", "AskingParts", "Bias", "BiasRow", "Canary", "CanaryScore", "Case", "Judge",
+    "JudgeCheck", "JudgeSettings", "JudgingOptions", "JudgingPlan", "JudgingResult", "JudgingStats", "Judgment",
+    "LabelledPair", "LanguageModelJudge", "Matchup", "MissedCanary", "PanelJudge", "PanelStudy", "Question",
+    "RecordedJudge", "Rubric", "Verdict", "VerdictCache", "VerdictLabel", "Verdicts", "bias_rows", "canary_cases",
+    "canary_report", "check_judge", "compare_with_people", "default_rubric", "judge", "length_preference",
+    "make_questions", "measure_bias", "read_labelled_pairs", "score_canaries", "settle", "study_panel", "to_battle",
 ]
+
+__getattr__ = names_on_demand(__name__)

@@ -33,9 +33,7 @@ from tiltyard.judging.language_model import LanguageModelJudge
 from tiltyard.judging.questions import JudgeSettings, Question
 from tiltyard.judging.records import Verdict
 from tiltyard.judging.scoring import ONE
-from tiltyard.llm.asking import AskingParts
-from tiltyard.llm.provider import Reply, Request, Usage
-from tiltyard.llm.providers.wire import one_line
+from tiltyard.llm import AskingParts, Reply, Request, Usage, one_line
 
 Answer = str | float | Mapping[str, float] | Verdict
 JudgeFunction = Callable[[Question], Awaitable[Answer] | Answer]

@@ -10,15 +10,14 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from tiltyard.bank import Prompt
-from tiltyard.bank.prompts import read_objects
+from tiltyard.bank import Prompt, read_objects
 from tiltyard.errors import BankError, JudgingError
 from tiltyard.judging.bias import Bias, length_preference, measure_bias, self_preference
 from tiltyard.judging.judge import Judge, JudgingStats, judge
 from tiltyard.judging.plan import Case, JudgingPlan, Rubric, default_rubric
 from tiltyard.judging.records import Judgment, Matchup, VerdictLabel, most_frequent
-from tiltyard.llm.asking import Watch
-from tiltyard.validity.agreement import Estimate, cohen_kappa, share
+from tiltyard.llm import Watch
+from tiltyard.validity import Estimate, cohen_kappa, share
 
 _VOTES = {"A": VerdictLabel.A, "B": VerdictLabel.B, "TIE": VerdictLabel.TIE, "BOTH_BAD": VerdictLabel.TIE}
 """The labels people may give. "Both bad" counts as a tie: neither answer is better."""

@@ -26,19 +26,8 @@ from tiltyard.judging.records import (
     settle,
     settle_scores,
 )
-from tiltyard.llm.asking import Watch
-from tiltyard.llm.prices import add_costs
-from tiltyard.llm.provider import Usage
-from tiltyard.ratings.reliability import (
-    FEWEST_JUDGES,
-    MISSING,
-    NEITHER,
-    A,
-    B,
-    Reliability,
-    estimate_reliability,
-    plurality,
-)
+from tiltyard.llm import Usage, Watch, add_costs
+from tiltyard.ratings import FEWEST_JUDGES, MISSING, NEITHER, A, B, Reliability, estimate_reliability, plurality
 
 Combine = Literal["majority", "weight", "rows"]
 """How the votes of a panel become battles. `majority`: the result with the most votes, one battle per matchup.

@@ -22,12 +22,27 @@ from tiltyard.judging.questions import JudgeSettings, Question, make_request, ma
 from tiltyard.judging.reading import read_reply
 from tiltyard.judging.records import Verdict, VerdictLabel
 from tiltyard.judging.scoring import read_scores_of
-from tiltyard.llm.asking import AskingParts, GroupTotals, Progress, Totals
-from tiltyard.llm.direct import GIVE_UP_AFTER, FailureSummary, Trial
-from tiltyard.llm.journal import JOURNAL_FILE, list_batches
-from tiltyard.llm.keys import redact
-from tiltyard.llm.provider import TAKES_IMAGES, Ask, BatchProvider, Provider, Reply, Request, SharedFingerprints, Usage
-from tiltyard.llm.runner import ask_all
+from tiltyard.llm import (
+    GIVE_UP_AFTER,
+    JOURNAL_FILE,
+    TAKES_IMAGES,
+    Ask,
+    AskingParts,
+    BatchProvider,
+    FailureSummary,
+    GroupTotals,
+    Progress,
+    Provider,
+    Reply,
+    Request,
+    SharedFingerprints,
+    Totals,
+    Trial,
+    Usage,
+    ask_all,
+    list_batches,
+    redact,
+)
 
 LONGER = 2
 """Each time a reply is cut off, the next one may be this many times as long."""

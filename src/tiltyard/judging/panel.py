@@ -23,12 +23,10 @@ from tiltyard.judging.judge import Combine, Judge, JudgingOptions, JudgingResult
 from tiltyard.judging.language_model import LanguageModelJudge
 from tiltyard.judging.plan import Case, JudgingPlan
 from tiltyard.judging.reading import ReplyForm
-from tiltyard.llm.asking import AskingParts
-from tiltyard.llm.journal import shared_folder
-from tiltyard.llm.provider import Ask
-from tiltyard.pages.figures import percent
-from tiltyard.ratings.reliability import MISSING, NEITHER, A, B, Reliability, plurality
-from tiltyard.validity.agreement import Estimate, cohen_kappa, mean_of, share
+from tiltyard.llm import Ask, AskingParts, shared_folder
+from tiltyard.pages import percent
+from tiltyard.ratings import MISSING, NEITHER, A, B, Reliability, plurality
+from tiltyard.validity import Estimate, cohen_kappa, mean_of, share
 
 if TYPE_CHECKING:
     Votes = NDArray[np.int8]

@@ -11,8 +11,7 @@ from typing import TypeVar, overload
 
 import msgspec
 
-from tiltyard.bank import Prompt, Response
-from tiltyard.bank.images import Image
+from tiltyard.bank import Image, Prompt, Response
 from tiltyard.errors import JudgingError
 from tiltyard.judging.records import Matchup
 from tiltyard.judging.scoring import Scoring

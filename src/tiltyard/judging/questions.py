@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from tiltyard.bank import Prompt
-from tiltyard.bank.images import count_images
+from tiltyard.bank import Prompt, count_images
 from tiltyard.errors import JudgingError, OptionError
 from tiltyard.judging.plan import Case, CaseImages, Rubric
 from tiltyard.judging.reading import (
@@ -34,7 +33,7 @@ from tiltyard.judging.scoring import (
     score_reminder,
     score_schema,
 )
-from tiltyard.llm.provider import Request, ShownImage
+from tiltyard.llm import Request, ShownImage
 
 TEMPLATE_VERSION = "1"
 """Version of the texts that a judge is sent; a changed word is a changed request."""

@@ -13,7 +13,7 @@ import msgspec
 
 from tiltyard.errors import OptionError
 from tiltyard.judging.records import VerdictLabel
-from tiltyard.llm.provider import SPECIAL_TOKEN, Reply, ReplySchema, Stop, answer_start
+from tiltyard.llm import SPECIAL_TOKEN, Reply, ReplySchema, Stop, answer_start
 
 ReplyForm = Literal["reasoned", "label", "choice", "json", "tool"]
 """`reasoned`: a short comparison that ends in the verdict line. `label`: one word, whose probability is asked for.

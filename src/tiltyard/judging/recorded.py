@@ -17,12 +17,12 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.bank.prompts import read_objects
+from tiltyard.bank import read_objects
 from tiltyard.errors import BankError, JudgingError
 from tiltyard.judging.judge import JudgingOptions, JudgingStats, Verdicts
 from tiltyard.judging.plan import JudgingPlan
 from tiltyard.judging.records import Matchup, Verdict, VerdictLabel
-from tiltyard.llm.asking import Progress
+from tiltyard.llm import Progress
 
 _WORDS = {word.value.lower(): word for word in VerdictLabel if word is not VerdictLabel.SCORED}
 _SIDES = {"left": "A", "right": "B", "tie": "TIE"}

@@ -11,11 +11,9 @@ from typing import TypeVar
 
 import msgspec
 
-from tiltyard.bank import Prompt
-from tiltyard.bank.prompts import PlainValue
-from tiltyard.battles import Battle, Outcome, Source
-from tiltyard.battles.formats import FORMATS
-from tiltyard.llm.provider import Usage
+from tiltyard.bank import PlainValue, Prompt
+from tiltyard.battles import FORMATS, Battle, Outcome, Source
+from tiltyard.llm import Usage
 
 Word = TypeVar("Word", bound=Hashable)
 

@@ -22,11 +22,18 @@ from tiltyard.judging.panel import panel_members
 from tiltyard.judging.questions import JudgeSettings
 from tiltyard.judging.recorded import RecordedJudge
 from tiltyard.judging.records import Judgment, Matchup, Verdict, settle
-from tiltyard.llm.asking import AskingParts
-from tiltyard.llm.keys import load_env
-from tiltyard.llm.prices import PriceTable, add_costs
-from tiltyard.llm.provider import PYTHON, Reply, Request, Usage, parse_model_name
-from tiltyard.llm.providers import make_provider
+from tiltyard.llm import (
+    PYTHON,
+    AskingParts,
+    PriceTable,
+    Reply,
+    Request,
+    Usage,
+    add_costs,
+    load_env,
+    make_provider,
+    parse_model_name,
+)
 
 Clock = Callable[[], datetime]
 """Returns the current time."""

@@ -27,7 +27,7 @@ from tiltyard.judging.reading import (
     structured_text,
 )
 from tiltyard.judging.records import VerdictLabel
-from tiltyard.llm.provider import Reply, ReplySchema, Stop, answer_start
+from tiltyard.llm import Reply, ReplySchema, Stop, answer_start
 
 ScaleName = Literal["1-10", "1-5", "0-1", "pass-fail"]
 

@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tiltyard.bank import Prompt, Response, append_responses, read_responses, responses_path
-from tiltyard.bank.images import Image
-from tiltyard.bank.prompts import show_turns
+from tiltyard.bank import Image, Prompt, Response, append_responses, read_responses, responses_path, show_turns
 from tiltyard.errors import ModelError, OptionError
 from tiltyard.files import write_lines
 from tiltyard.llm.asking import AskingParts, Budget, Notice, Totals, Watch

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import unicodedata
+from collections.abc import Iterable
 from functools import cache
+from typing import NamedTuple
 
 from PIL import Image, ImageDraw, ImageFont, features
 from PIL.PngImagePlugin import PngInfo
@@ -49,6 +51,44 @@ def _plain(text: str) -> str:
     return "".join(letter for letter in split if not unicodedata.combining(letter))
 
 
+Interval = tuple[Scale, float, tuple[float | None, float | None]]
+"""A rating with the ends of its interval, and the scale on which they are drawn."""
+
+
+class CardRow(NamedTuple):
+    """A model on the picture of a board."""
+
+    rank: str
+    name: str
+    rating: str
+    interval: Interval | None
+    colour: str = INK
+
+
+def board_card(title: str, sentence: str, rows: Iterable[CardRow], foot: str) -> bytes:
+    """The first models of a board below a sentence, as a file."""
+    card = ShareCard(title)
+    y = card.paragraph(140, sentence, 36, 2) + 24
+    for row in rows:
+        card.draw.line((INSET, y, WIDTH - INSET, y), fill=LINE, width=2)
+        card.text(INSET, y + 9, row.rank, 30, row.colour, 90)
+        card.text(INSET + 100, y + 9, row.name, 30, row.colour, 510)
+        card.text(WIDTH - INSET, y + 9, row.rating, 30, row.colour, 120, right=True)
+        card.interval(row.interval, y + 27)
+        y += 52
+    return card.png(foot)
+
+
+def model_card(title: str, name: str, rank: str, rating: str, interval: Interval | None, foot: str) -> bytes:
+    """One model's place and rating, as a file."""
+    card = ShareCard(title)
+    card.text(INSET, 190, name, 76, INK, WIDTH - 2 * INSET)
+    card.text(INSET, 320, rank, 44, ACCENT, WIDTH - 2 * INSET)
+    card.text(INSET, 392, rating, 44, INK, WIDTH - 2 * INSET)
+    card.interval(interval, 422)
+    return card.png(foot)
+
+
 class ShareCard:
     """A picture while it is drawn: a title, and what is added below it."""
 
@@ -84,12 +124,11 @@ class ShareCard:
         self.text(INSET, y, line, size, INK, WIDTH - 2 * INSET)
         return y + int(size * 1.35)
 
-    def foot(self, words: str) -> None:
-        """What the picture rests on."""
-        self.text(INSET, HEIGHT - 62, words, 24, MUTED, WIDTH - 2 * INSET)
-
-    def interval(self, scale: Scale, value: float, span: tuple[float | None, float | None], y: int) -> None:
+    def interval(self, interval: Interval | None, y: int) -> None:
         """A dot and its interval, in the place of a row's picture."""
+        if interval is None:
+            return
+        scale, value, span = interval
 
         def at(value: float) -> int:
             share = (min(max(value, scale.low), scale.high) - scale.low) / (scale.high - scale.low)
@@ -100,11 +139,12 @@ class ShareCard:
         self.draw.line((left, y, right, y), fill=INK, width=3)
         self.draw.ellipse((middle - 7, y - 7, middle + 7, y + 7), fill=ACCENT)
 
-    def png(self) -> bytes:
-        """The picture as a file."""
-        out, told = io.BytesIO(), PngInfo()
-        told.add_text("Software", drawn_with())
-        self._image.save(out, "PNG", optimize=True, pnginfo=told)
+    def png(self, foot: str) -> bytes:
+        """The picture as a file, with what it rests on at its foot."""
+        self.text(INSET, HEIGHT - 62, foot, 24, MUTED, WIDTH - 2 * INSET)
+        out, info = io.BytesIO(), PngInfo()
+        info.add_text("Software", drawn_with())
+        self._image.save(out, "PNG", optimize=True, pnginfo=info)
         return out.getvalue()
 
 

@@ -228,7 +228,6 @@ class Plot:
         return round(LEFT + share * (self.width - LEFT - self.right), 1)
 
     def y(self, value: float) -> float:
-        """The y position of a value."""
         share = self.scale.share(value)
         share = 1.0 - share if self.falls else share
         return round(self.height - BOTTOM - share * (self.height - TOP - BOTTOM), 1)
@@ -252,7 +251,6 @@ class Plot:
         return [words(LEFT + 4, 15, up), words(right, self.height - BOTTOM - 5, across, anchor="end")]
 
     def foot(self, share: float, label: str, anchor: str = "middle") -> str:
-        """Words below."""
         return words(self.x(share), self.height - 9, label, anchor=anchor)
 
     def drawn(self, label: str, marks: Iterable[str]) -> Html:

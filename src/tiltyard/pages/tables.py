@@ -43,7 +43,6 @@ class TableColumn(msgspec.Struct, frozen=True):
 
     @property
     def to_the_left(self) -> bool:
-        """Whether it is aligned to the left."""
         return self.kind == "text" if self.left is None else self.left
 
 
@@ -72,7 +71,6 @@ class Table(msgspec.Struct, frozen=True):
 
     @property
     def heads(self) -> list[str]:
-        """The names of the columns."""
         return [column.name for column in self.columns]
 
     def text(self, *, ruled: bool = True, last: int = 0) -> list[str]:

@@ -8,18 +8,21 @@ from pathlib import Path
 
 import numpy as np
 
-from tiltyard.bank import Prompt, Response, read_responses, responses_path
-from tiltyard.bank.prompts import convert, read_objects
-from tiltyard.bank.responses import require_text
+from tiltyard.bank import Prompt, Response, convert, read_objects, read_responses, require_text, responses_path
 from tiltyard.errors import BankError, OptionError
-from tiltyard.judging.judge import Judge
-from tiltyard.judging.questions import JudgeSettings
-from tiltyard.judging.run_folder import SilentProvider, judge_by_name
-from tiltyard.llm.asking import AskingParts, Totals, Watch
-from tiltyard.llm.generation import EntrantSettings, generate
-from tiltyard.llm.keys import load_env
-from tiltyard.llm.provider import Ask, Provider, parse_model_name
-from tiltyard.llm.providers import make_provider
+from tiltyard.judging import Judge, JudgeSettings, SilentProvider, judge_by_name
+from tiltyard.llm import (
+    Ask,
+    AskingParts,
+    EntrantSettings,
+    Provider,
+    Totals,
+    Watch,
+    generate,
+    load_env,
+    make_provider,
+    parse_model_name,
+)
 from tiltyard.options import PlaceOptions
 from tiltyard.placement.human_arena import Exchange
 from tiltyard.placement.plan import PlacementPlan

@@ -11,21 +11,16 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.battles import Outcome, Source, read_battles, write_battles
-from tiltyard.battles.opened import Opened
-from tiltyard.battles.table import BattleTable, concat
-from tiltyard.boards.inputs import DEFAULT_INPUT, read_for, start_hashing
-from tiltyard.boards.leaderboard import EloReport, Leaderboard, whole
-from tiltyard.boards.rating import rate_with
-from tiltyard.boards.text import as_table
+from tiltyard.battles import BattleTable, Opened, Outcome, Source, concat, read_battles, write_battles
+from tiltyard.boards import DEFAULT_INPUT, Leaderboard, RatingsFile, as_table, rate_with, read_for, start_hashing, whole
 from tiltyard.errors import RatingError, RunFolderError
 from tiltyard.files import write_arrays, write_json, write_lines, write_text
-from tiltyard.judging.bias import measure_bias
-from tiltyard.judging.records import Judgment
-from tiltyard.judging.run_folder import (
+from tiltyard.judging import (
     AnyJudgment,
+    Judgment,
     Remade,
     again,
+    measure_bias,
     read_lines,
     read_object,
     read_record,
@@ -55,7 +50,7 @@ from tiltyard.placement.robustness import FamilyCheck, Sensitivity, check_famili
 from tiltyard.placement.rounds import NO_ANSWER, CalibrationLine, JudgeCalibration, PanelResult, judged_battles
 from tiltyard.placement.sampling import Panel, read_panel, text_hash
 from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.validity.agreement import share
+from tiltyard.validity import share
 
 PLACE = "tiltyard place"
 """The command that writes the folder."""
@@ -104,7 +99,7 @@ class FolderRatings(msgspec.Struct, frozen=True, eq=False):
     board: Leaderboard
     joint: Leaderboard
     rating: NewModelRating
-    report: EloReport
+    report: RatingsFile
     sensitivity: Sensitivity
     """What biases that no calibration has seen would do."""
     families: FamilyCheck | None = None
@@ -151,7 +146,7 @@ def rate_folder(folder: Path, recipe: Recipe) -> FolderRatings:
         placed = replace(rating.entry, extra={**rating.entry.extra, **extra})
         entries = tuple(placed if entry.model == recipe.model else entry for entry in rating.board)
         board = replace(rating.board, entries=entries, settings={**rating.board.settings, **origin})
-    report = EloReport.of(board, arena=recipe.arena, model=recipe.model, judge_model=recipe.judge_model)
+    report = RatingsFile.of(board, arena=recipe.arena, model=recipe.model, judge_model=recipe.judge_model)
     details = {**report.details, "placement": {"mode": recipe.mode, "overall_level": recipe.overall_level}}
     if rating.scaled is not None and scale is not None:
         details["calibration"] = calibration_details(scale, rating.scaled, recipe.overall_level)

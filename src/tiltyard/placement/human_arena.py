@@ -16,19 +16,21 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.bank.prompts import convert, read_objects, read_text_prompts, show_turns
-from tiltyard.bank.responses import Response, require_text, responses_path
-from tiltyard.battles import BattleTable, Codes, Source, read_battles
-from tiltyard.battles.conversations import (
+from tiltyard.bank import Response, convert, read_objects, read_text_prompts, require_text, responses_path, show_turns
+from tiltyard.battles import (
     COLUMNS,
     BattleConversations,
+    BattleFile,
+    BattleTable,
+    Codes,
     Dialogue,
     MissingText,
+    Opened,
+    Source,
     Turns,
+    read_battles,
     read_conversations,
 )
-from tiltyard.battles.inputs import Part
-from tiltyard.battles.opened import Opened
 from tiltyard.errors import BankError, BattleError, NoBattles, OptionError
 from tiltyard.files import file_sha256
 from tiltyard.options import OnBad
@@ -268,7 +270,7 @@ def read_human_arena(
     `map` names columns that have other names in the files, ours first.
     """
     conversations = None
-    parts: Sequence[Part]
+    parts: Sequence[BattleFile]
     if prompts is None and answers is None:
         conversations = read_conversations(paths, on_bad=on_bad, turns=turns, map=map)
         every, parts = conversations.battles, conversations.files

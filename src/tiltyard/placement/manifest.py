@@ -6,11 +6,11 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.boards.leaderboard import RatingEntry
-from tiltyard.judging.bias import MOST_INCONSISTENT, Check
+from tiltyard.boards import RatingEntry
+from tiltyard.judging import MOST_INCONSISTENT, Check
 from tiltyard.placement.rating import Recipe
 from tiltyard.placement.robustness import FamilyCheck, Sensitivity
-from tiltyard.validity.agreement import Estimate
+from tiltyard.validity import Estimate
 
 
 class ArenaFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from tiltyard.battles.table import BattleTable, merge_equal
+from tiltyard.battles import BattleTable, merge_equal
 from tiltyard.errors import OptionError, OptionValue, RunFolderError
-from tiltyard.judging.plan import Rubric, default_rubric
+from tiltyard.judging import Rubric, default_rubric
 from tiltyard.options import PlaceOptions
 from tiltyard.placement.human_arena import Cells, HumanArena, read_human_arena
 from tiltyard.placement.rating import HumanBoard, Recipe
 from tiltyard.placement.robustness import BIASES, families_of
 from tiltyard.placement.sampling import IDIOSYNCRASY, Chooser, Panel, planned_battle, read_panel
 from tiltyard.placement.stopping import Until, level_at_each_look, round_sizes, stopping_looks
-from tiltyard.ratings.judge_scale import JudgeScale
+from tiltyard.ratings import JudgeScale
 from tiltyard.types import Ints
 
 LEVEL = 0.95

@@ -15,26 +15,32 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 
-from tiltyard.battles.battle import Outcome, Source
-from tiltyard.battles.table import BattleTable
-from tiltyard.boards.bradley_terry import CENTRE, REACH_NOTES, BradleyTerry
-from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
-from tiltyard.judging.records import Judgment, VerdictLabel
+from tiltyard.battles import BattleTable, Outcome, Source
+from tiltyard.boards import CENTRE, REACH_NOTES, BradleyTerry, Leaderboard, RatingEntry
+from tiltyard.judging import Judgment, VerdictLabel
 from tiltyard.placement.sampling import Belief
-from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.ratings.comparisons import FIRST_WON, SECOND_WON, TIED
-from tiltyard.ratings.graph import Reach
-from tiltyard.ratings.intervals import Covariance, DrawnCovariance
-from tiltyard.ratings.judge_scale import (
+from tiltyard.ratings import (
+    FIRST_WON,
+    POINTS_PER_LOGIT,
+    SECOND_WON,
+    TIE_MODELS,
+    TIED,
+    Anchors,
     CalibrationVerdicts,
+    Covariance,
+    DrawnCovariance,
     JudgeScale,
     NewModelVerdicts,
+    OneModelFit,
+    OneModelRows,
+    Reach,
     ScaledPlacement,
     calibrate,
+    fit_one,
     place_on_scale,
+    rank_of_one,
+    told_apart,
 )
-from tiltyard.ratings.one_model import Anchors, OneModelFit, OneModelRows, fit_one, rank_of_one, told_apart
-from tiltyard.ratings.tie_models import TIE_MODELS
 from tiltyard.types import Ints
 
 _SHARES = {VerdictLabel.A: 1.0, VerdictLabel.B: 0.0, VerdictLabel.TIE: 0.5}
@@ -109,7 +115,9 @@ class HumanBoard(msgspec.Struct, frozen=True, eq=False):
     @classmethod
     def of(cls, battles: BattleTable, anchor: tuple[str, float] | None = None) -> HumanBoard:
         """Rate people's battles: Bradley–Terry with intervals, the largest connected group of models."""
-        board, solved = BradleyTerry(anchor=anchor, only_connected=True, misfit=False).fit_with_errors(battles)
+        estimator = BradleyTerry(anchor=anchor, only_connected=True, misfit=False)
+        solved = estimator.solve(battles, by_counts=True)
+        board = estimator.board_of(solved)
         models = solved.fit_input.selected.table.models
         strength = (np.array([board[name].rating for name in models]) - CENTRE) / POINTS_PER_LOGIT
         m, errors = len(models), solved.covariance

@@ -18,11 +18,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.boards.leaderboard import Leaderboard
+from tiltyard.boards import Leaderboard
 from tiltyard.errors import OptionError, RatingError
 from tiltyard.placement.rating import to_points
-from tiltyard.ratings.judge_scale import CalibrationVerdicts, NewModelVerdicts, calibrate, place_on_scale
-from tiltyard.ratings.one_model import Anchors
+from tiltyard.ratings import Anchors, CalibrationVerdicts, NewModelVerdicts, calibrate, place_on_scale
 
 BIASES = (25.0, 50.0, 100.0)
 """Style biases, in points, whose effect every new placement records."""

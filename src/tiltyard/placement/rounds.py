@@ -13,21 +13,18 @@ import msgspec
 import numpy as np
 
 from tiltyard.bank import Prompt
-from tiltyard.battles import read_battles
-from tiltyard.battles.battle import Outcome
-from tiltyard.battles.table import BattleTable, concat
+from tiltyard.battles import BattleTable, Outcome, concat, read_battles
 from tiltyard.errors import JudgingError, ModelError, OptionError, RatingError
-from tiltyard.judging.judge import Judge, JudgingStats, OnVerdict, add_stats, judge
-from tiltyard.judging.plan import Case, JudgingPlan
-from tiltyard.judging.records import Judgment, Matchup, to_battle
-from tiltyard.llm.asking import Watch
+from tiltyard.judging import Case, Judge, JudgingPlan, JudgingStats, Judgment, Matchup, OnVerdict, add_stats, to_battle
+from tiltyard.judging.judge import judge
+from tiltyard.llm import Watch
 from tiltyard.placement.answers import Answers
 from tiltyard.placement.human_arena import Exchange
 from tiltyard.placement.plan import PlacementPlan, panel_cells
 from tiltyard.placement.rating import NewModelRating, rate_new_model
 from tiltyard.placement.sampling import PlannedBattle, planned_battle
 from tiltyard.placement.stopping import decide
-from tiltyard.ratings.judge_scale import JudgeScale
+from tiltyard.ratings import JudgeScale
 
 GIVE_UP_AFTER = 10
 """If the first this many questions all end without a readable verdict, the run gives up on the judge."""

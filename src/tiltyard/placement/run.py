@@ -11,13 +11,21 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.boards.bradley_terry import CENTRE
-from tiltyard.boards.leaderboard import RatingEntry, whole
+from tiltyard.boards import CENTRE, RatingEntry, whole
 from tiltyard.files import write_json
-from tiltyard.judging.judge import JudgingResult, JudgingStats
-from tiltyard.judging.plan import JudgingPlan
-from tiltyard.judging.run_folder import Clock, iso_time, new_folder, time_stamp, usage_report, utc_now, versions
-from tiltyard.llm.prices import PriceTable
+from tiltyard.judging import (
+    Clock,
+    JudgingPlan,
+    JudgingResult,
+    JudgingStats,
+    iso_time,
+    new_folder,
+    time_stamp,
+    usage_report,
+    utc_now,
+    versions,
+)
+from tiltyard.llm import PriceTable
 from tiltyard.placement.folder import (
     FolderRatings,
     against_people,

@@ -4,7 +4,21 @@
 folder from an address, and `checking` makes a folder again, also that of a run or placement, and compares it.
 """
 
-from tiltyard.arena.witness import Finding, KeptProof
-from tiltyard.publishing.checking import check_folder, check_run
+from typing import TYPE_CHECKING
 
-__all__ = ["Finding", "KeptProof", "check_folder", "check_run"]
+from tiltyard.faces import names_on_demand
+
+if TYPE_CHECKING:
+    from tiltyard.arena.witness import Finding, KeptProof
+    from tiltyard.publishing.arenas import arena_site
+    from tiltyard.publishing.checking import check_folder, check_run
+    from tiltyard.publishing.fetching import MOST_MANIFEST, RemoteHost, bounded_lines, fetch_folder
+    from tiltyard.publishing.folder import MANIFEST
+    from tiltyard.publishing.publication import BoardRules, StaticSite, notes_on, static_site
+    from tiltyard.publishing.site import write_publication
+
+__all__ = [
+    "Finding", "KeptProof", "check_folder", "check_run",
+]
+
+__getattr__ = names_on_demand(__name__)

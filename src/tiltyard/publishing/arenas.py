@@ -13,15 +13,19 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from tiltyard.arena.blindness import NOT_BLIND, is_blind
-from tiltyard.arena.board import SHADOW_PHASE
-from tiltyard.arena.chain import salted_digest
-from tiltyard.arena.events import PromptAdded
-from tiltyard.arena.offline import published_estimator
-from tiltyard.arena.public_rows import canonical
-from tiltyard.arena.votes import battle_rows
-from tiltyard.arena.witness import Witness, read_witness
-from tiltyard.battles.reading import read_battles
+from tiltyard.arena import (
+    NOT_BLIND,
+    SHADOW_PHASE,
+    PromptAdded,
+    Witness,
+    battle_rows,
+    canonical,
+    is_blind,
+    published_estimator,
+    read_witness,
+    salted_digest,
+)
+from tiltyard.battles import read_battles
 from tiltyard.errors import ArenaError, MissingExtra
 from tiltyard.files import json_line
 from tiltyard.options import PublishOptions
@@ -99,10 +103,8 @@ def witness_site(
 def _public_log(db: str, title: str) -> tuple[list[bytes], list[PromptAdded], dict[str, str]]:
     """The witness as it is now, the prompts, in every wording, that nobody can be voting on any more, and titles."""
     try:
-        from tiltyard.arena.service import clock
-        from tiltyard.arena.store.forgetting import open_store
-        from tiltyard.arena.store.reading import model_titles, retired_prompts
-        from tiltyard.arena.store.witnessing import witness_lines
+        from tiltyard.arena import clock
+        from tiltyard.arena.store import model_titles, open_store, retired_prompts, witness_lines
     except ImportError:
         raise MissingExtra("the live arena", "arena") from None
     store = open_store(db)

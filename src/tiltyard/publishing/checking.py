@@ -20,16 +20,14 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from tiltyard.arena.witness import Finding, KeptProof, check_witness
-from tiltyard.battles.reading import read_battles
-from tiltyard.battles.writing import same_parquet
-from tiltyard.boards.leaderboard import EloReport
+from tiltyard.arena import Finding, KeptProof, check_witness
+from tiltyard.battles import read_battles, same_parquet
+from tiltyard.boards import RatingsFile
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.files import write_arrays
-from tiltyard.judging.run_folder import read_object, require, versions
+from tiltyard.judging import read_object, require, versions
 from tiltyard.options import PublishOptions
-from tiltyard.pages.escaping import is_unseen, look_alikes, shortened
-from tiltyard.pages.figures import plural, points
+from tiltyard.pages import is_unseen, look_alikes, plural, points, shortened
 from tiltyard.placement import folder as placement
 from tiltyard.publishing.arenas import SALTS, WITNESS, witness_site
 from tiltyard.publishing.fetching import MOST_MANIFEST, bounded_lines
@@ -328,7 +326,7 @@ def _is_drawn_alike(published: bytes, content: bytes) -> bool:
     """Whether the libraries that drew a picture are those that are here, so that its bytes would be the same."""
     if not content:
         return False
-    from tiltyard.pages.share_card import drawn_with
+    from tiltyard.pages import drawn_with
 
     return drawn_with().encode() in published
 
@@ -336,7 +334,7 @@ def _is_drawn_alike(published: bytes, content: bytes) -> bool:
 def _board_problems(file: str, published: bytes, content: bytes) -> Iterator[str]:
     """Where a ratings file is not that of the battles."""
     try:
-        stated, made = (EloReport.from_dict(json.loads(data)).ratings for data in (published, content))
+        stated, made = (RatingsFile.from_dict(json.loads(data)).ratings for data in (published, content))
     except (TiltyardError, ValueError, TypeError, RecursionError) as error:
         yield f"{file} is no ratings file ({error})"
         return

@@ -13,23 +13,16 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles.battle import Outcome
-from tiltyard.battles.table import MISSING, BattleTable, Codes, concat
-from tiltyard.boards.leaderboard import RatingEntry
-from tiltyard.boards.selection import select
-from tiltyard.boards.text import footnotes, headline, interval_text, percent, rank_text
-from tiltyard.decisions.records import Difference
-from tiltyard.pages.escaping import Html, shortened
-from tiltyard.pages.figures import count, plural, points
-from tiltyard.pages.html import package_text, page
+from tiltyard.battles import MISSING, BattleTable, Codes, Outcome, concat
+from tiltyard.boards import RatingEntry, footnotes, headline, interval_text, percent, rank_text, select
+from tiltyard.decisions import RatingDifference
+from tiltyard.pages import Html, count, package_text, page, plural, points, shortened
 from tiltyard.publishing.columns import NAME as COLUMNS
 from tiltyard.publishing.folder import PublishedFile
 from tiltyard.publishing.publication import PROMPT, BoardPart, PublishedBoard, StaticSite, slug
 from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.reporting.comparison import comparison_page
-from tiltyard.reporting.page import own_file
-from tiltyard.reporting.sections import board_view
-from tiltyard.validity.misfit import fit_sentences, fit_verdict
+from tiltyard.reporting import board_view, comparison_page, own_file
+from tiltyard.validity import fit_sentences, fit_verdict
 
 FEED = "feed.atom"
 PARTS_PAGE = "parts.html"
@@ -60,7 +53,7 @@ PROMPTS_EACH_WAY = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class PageContext:
     """One page of a published folder while it is written: makes links from there to the others.
 
     Parameters:
@@ -107,7 +100,7 @@ class Spot:
             title=title or f"{heading} · {self.publication.title}",
             style=own_file("style.css") + package_text("tiltyard.publishing", "publish.css"),
             allow=f"{ALLOWED}; {allow}" if allow else ALLOWED,
-            spot=replace(self, file=file),
+            context=replace(self, file=file),
             publication=self.publication,
             heading=heading,
             description=description,
@@ -121,30 +114,34 @@ class Spot:
 
 def model_files(publication: StaticSite) -> dict[str, str]:
     """The page of every model that has one, the best first."""
-    names = dict.fromkeys(entry.model for one in publication.boards for entry in one.board.entries[:MODEL_PAGES])
+    names = dict.fromkeys(
+        entry.model for published in publication.boards for entry in published.board.entries[:MODEL_PAGES]
+    )
     return {name: f"models/{slug(name)}.html" for name in names}
 
 
-def board_pages(spot: Spot, sha256: str) -> Iterator[tuple[str, bytes]]:
+def board_pages(context: PageContext, sha256: str) -> Iterator[tuple[str, bytes]]:
     """Further pages of long boards, the boards of parts, and the front page."""
-    publication = spot.publication
-    for one in publication.boards:
-        for first in range(ROWS, len(one.board), ROWS):
-            ranks = f"Ranks {first + 1} to {min(first + ROWS, len(one.board))}"
-            heading = ranks if one.dimension is None else f"{ranks}: {one.dimension}"
+    publication = context.publication
+    for published in publication.boards:
+        for first in range(ROWS, len(published.board), ROWS):
+            ranks = f"Ranks {first + 1} to {min(first + ROWS, len(published.board))}"
+            heading = ranks if published.dimension is None else f"{ranks}: {published.dimension}"
             title = f"{ranks} · {publication.title}"
-            sections = [_section(publication, one, first)]
-            yield spot.page(_part_file(one, first), "ranks.html", heading, ranks, title=title, sections=sections)
+            sections = [_section(publication, published, first)]
+            yield context.page(
+                _part_file(published, first), "ranks.html", heading, ranks, title=title, sections=sections
+            )
     for part in publication.parts:
         if part.boards:
             description = f"{part.label}: {verdict(publication, part.boards[0])}"
-            sections = [_section(publication, one, 0, of_part=True) for one in part.boards]
+            sections = [_section(publication, published, 0, of_part=True) for published in part.boards]
             heading = shortened(part.label)
-            yield spot.page(part.file, "ranks.html", heading, description, part=part, sections=sections)
+            yield context.page(part.file, "ranks.html", heading, description, part=part, sections=sections)
     if publication.parts:
-        title = spot.parts_title
-        yield spot.page(PARTS_PAGE, "parts.html", title, f"{title}: who leads in each.", ranks_in=_ranks_in)
-    yield spot.page(
+        title = context.parts_title
+        yield context.page(PARTS_PAGE, "parts.html", title, f"{title}: who leads in each.", ranks_in=_ranks_in)
+    yield context.page(
         "index.html",
         "front.html",
         publication.title,
@@ -153,46 +150,48 @@ def board_pages(spot: Spot, sha256: str) -> Iterator[tuple[str, bytes]]:
         script=package_text("tiltyard.publishing", "recount.js"),
         allow=RECOUNT_POLICY,
         tiles=_tiles(publication),
-        told=_told(publication),
-        sections=[_section(publication, one, 0) for one in publication.boards],
+        cautions=_cautions(publication),
+        sections=[_section(publication, published, 0) for published in publication.boards],
         columns=COLUMNS,
         recount_data=_data(_recount_data(publication, sha256)),
         recount_worker=_data(package_text("tiltyard.publishing", "recount_worker.js")),
     )
 
 
-def _part_file(one: PublishedBoard, first: int) -> str:
-    return "index.html" if first == 0 else f"{one.anchor}-{first // ROWS + 1}.html"
+def _part_file(published: PublishedBoard, first: int) -> str:
+    return "index.html" if first == 0 else f"{published.anchor}-{first // ROWS + 1}.html"
 
 
-def _section(publication: StaticSite, one: PublishedBoard, first: int, *, of_part: bool = False) -> dict[str, Any]:
+def _section(
+    publication: StaticSite, published: PublishedBoard, first: int, *, of_part: bool = False
+) -> dict[str, Any]:
     """A board on a page: its lines, the pages with the others, and the numbers of models in the column file."""
-    board = one.board
+    board = published.board
     places = range(first, min(first + (ROWS_OF_PART if of_part else ROWS), len(board)))
     notes = footnotes(board)
     if of_part and len(board) > len(places):
         notes.append(f"The first {len(places)} of {plural(len(board), 'model')}.")
     return {
-        "board": one,
+        "board": published,
         "headline": headline(board),
         "view": board_view(board, places),
         "notes": notes,
         "others": [
-            (_part_file(one, at), f"{at + 1}–{min(at + ROWS, len(board))}", at == first)
+            (_part_file(published, at), f"{at + 1}–{min(at + ROWS, len(board))}", at == first)
             for at in range(0, 0 if of_part else len(board), ROWS)
         ],
         "codes": {name: code for code, name in enumerate(publication.table.models)},
     }
 
 
-def _told(publication: StaticSite) -> list[str]:
+def _cautions(publication: StaticSite) -> list[str]:
     """What a reader must know first."""
-    told = [publication.missing] if publication.missing else []
+    cautions = [publication.missing] if publication.missing else []
     if not publication.blind:
-        from tiltyard.arena.blindness import NOT_BLIND
+        from tiltyard.arena import NOT_BLIND
 
-        told.insert(0, NOT_BLIND)
-    return told
+        cautions.insert(0, NOT_BLIND)
+    return cautions
 
 
 def _data(content: str) -> Html:
@@ -214,9 +213,9 @@ def _tiles(publication: StaticSite) -> list[tuple[str, int | str]]:
     return tiles
 
 
-def verdict(publication: StaticSite, one: PublishedBoard) -> str:
+def verdict(publication: StaticSite, published: PublishedBoard) -> str:
     """Who could be first, in a sentence."""
-    first = [publication.name(entry.model) for entry in one.board if (entry.rank_low or entry.rank) == 1]
+    first = [publication.name(entry.model) for entry in published.board if (entry.rank_low or entry.rank) == 1]
     if len(first) == 1:
         return f"{first[0]} is best"
     others = (
@@ -239,38 +238,38 @@ def _recount_data(publication: StaticSite, sha256: str) -> str:
         "shown": ROWS,
         "boards": [
             {
-                "anchor": one.anchor,
-                "filter": {} if one.dimension is None else {"dimension": one.dimension},
-                "ratings": [[codes[entry.model], entry.rating] for entry in one.board],
+                "anchor": published.anchor,
+                "filter": {} if published.dimension is None else {"dimension": published.dimension},
+                "ratings": [[codes[entry.model], entry.rating] for entry in published.board],
             }
-            for one in publication.boards
+            for published in publication.boards
         ],
     }
     return json.dumps(data, ensure_ascii=True).replace("<", "\\u003c")
 
 
-def _ranks_in(one: PublishedBoard, parts: list[BoardPart]) -> tuple[list[str], list[tuple[str, list[str]]]]:
+def _ranks_in(published: PublishedBoard, parts: list[BoardPart]) -> tuple[list[str], list[tuple[str, list[str]]]]:
     """Parts with such a board, and the ranges of ranks of the first models: among all battles, and in each part."""
-    boards = [(part, other) for part in parts for other in part.boards if other.dimension == one.dimension]
+    boards = [(part, other) for part in parts for other in part.boards if other.dimension == published.dimension]
     boards = boards[:PARTS_OF_RANKS]
     ranks = [{entry.model: rank_text(entry) for entry in other.board} for _, other in boards]
     rows = [
         (entry.model, [rank_text(entry), *(places.get(entry.model, "–") for places in ranks)])
-        for entry in one.board.entries[:ROWS_OF_RANKS]
+        for entry in published.board.entries[:ROWS_OF_RANKS]
     ]
     return [shortened(part.label, 24) for part, _ in boards], rows
 
 
-def pair_page(spot: Spot, file: str, result: Difference) -> bytes:
+def pair_page(context: PageContext, file: str, result: RatingDifference) -> bytes:
     """The page of two models."""
     return comparison_page(
         result,
-        spot.publication.table,
-        texts=spot.publication.texts,
+        context.publication.table,
+        texts=context.publication.texts,
         template="publishing/pair.html",
         style=package_text("tiltyard.publishing", "publish.css"),
         allow=ALLOWED,
-        spot=replace(spot, file=file),
+        context=replace(context, file=file),
         card=BOARD_CARD,
     ).encode()
 
@@ -306,11 +305,11 @@ Tallies = tuple[GroupedCounts, GroupedCounts | None]
 """The battles behind a board by model: by whom it met, and by prompt where battles name one."""
 
 
-def board_tallies(publication: StaticSite, one: PublishedBoard) -> Tallies:
+def board_tallies(publication: StaticSite, published: PublishedBoard) -> Tallies:
     """The battles behind a board, by opponent and by prompt."""
-    selected = select(publication.table, publication.rules.estimator(one.dimension).selection)
+    selected = select(publication.table, publication.rules.estimator(published.dimension).selection)
     battles = concat([selected.table, selected.both_bad])
-    ratings = np.array([one.board.ratings.get(name, np.nan) for name in battles.models])
+    ratings = np.array([published.board.ratings.get(name, np.nan) for name in battles.models])
     opponents = _grouped(battles, ratings, battles.models, np.concatenate([battles.model_b, battles.model_a]))
     column = battles.columns.get(PROMPT)
     if not isinstance(column, Codes):
@@ -344,21 +343,21 @@ Result = tuple[str, list[float], float | None]
 """An opponent or a prompt, counts (won, lost, tied, both bad), and the share that the ratings expect."""
 
 
-def model_page(spot: Spot, model: str, tallies: Sequence[Tallies]) -> tuple[str, bytes]:
+def model_page(context: PageContext, model: str, tallies: Sequence[Tallies]) -> tuple[str, bytes]:
     """The page of a model: where it stands, whom it met, and its best and worst prompts."""
-    publication, name = spot.publication, spot.publication.name(model)
+    publication, name = context.publication, context.publication.name(model)
     standings = [
-        _standing(one, entry, tally)
-        for one, tally in zip(publication.boards, tallies, strict=True)
-        for entry in one.board
+        _standing(published, entry, tally)
+        for published, tally in zip(publication.boards, tallies, strict=True)
+        for entry in published.board
         if entry.model == model
     ]
-    one, entry = standings[0]["board"], standings[0]["entry"]
-    return spot.page(
+    published, entry = standings[0]["board"], standings[0]["entry"]
+    return context.page(
         f"models/{slug(model)}.html",
         "model.html",
         name,
-        f"{name}: rank {rank_text(entry)} of {len(one.board)}, rating {points(entry.rating)}",
+        f"{name}: rank {rank_text(entry)} of {len(published.board)}, rating {points(entry.rating)}",
         card=f"share/{slug(model)}.png",
         name=name,
         model=model,
@@ -366,21 +365,21 @@ def model_page(spot: Spot, model: str, tallies: Sequence[Tallies]) -> tuple[str,
     )
 
 
-def _standing(one: PublishedBoard, entry: RatingEntry, tally: Tallies) -> dict[str, Any]:
+def _standing(published: PublishedBoard, entry: RatingEntry, tally: Tallies) -> dict[str, Any]:
     """A model on one board: its line, whom it met, and the prompts on which it did worst and best."""
     by_opponent, by_prompt = tally
     met = sorted(by_opponent.of(entry.model), key=lambda row: (-sum(row[1]), row[0]))
     opponents: list[Result] = []
     for other, counts, _ in met[:OPPONENTS]:
-        rated = one.board.ratings.get(other)
+        rated = published.board.ratings.get(other)
         share = None if rated is None else float(_expected(np.float64(entry.rating - rated)))
         opponents.append((other, counts, share))
     battles = [] if by_prompt is None else [row for row in by_prompt.of(entry.model) if sum(row[1][:3]) > 0]
     battles.sort(key=lambda row: (row[1][0] + 0.5 * row[1][2] - row[2], row[0]))
     prompts: list[Result] = [(name, counts, expected / sum(counts[:3])) for name, counts, expected in battles]
-    level = (one.board.settings.get("interval") or {}).get("level")
+    level = (published.board.settings.get("interval") or {}).get("level")
     return {
-        "board": one,
+        "board": published,
         "entry": entry,
         "ranks": rank_text(entry),
         "interval": interval_text(entry, 0),
@@ -396,14 +395,14 @@ def _expected(difference: NDArray[np.float64] | np.float64) -> NDArray[np.float6
     return np.asarray(1.0 / (1.0 + np.exp(-difference / POINTS_PER_LOGIT)))
 
 
-def methods_page(spot: Spot) -> tuple[str, bytes]:
+def methods_page(context: PageContext) -> tuple[str, bytes]:
     """How the ratings were made."""
-    return spot.page(
+    return context.page(
         "methods.html",
         "methods.html",
         "Methods",
         "How the ratings of this board are made.",
-        rules=spot.publication.rules,
+        rules=context.publication.rules,
         headline_of=headline,
         notes_of=footnotes,
         fit_verdict=fit_verdict,
@@ -421,19 +420,19 @@ FILES = {
 }
 
 
-def data_page(spot: Spot, hashes: Mapping[str, PublishedFile], more: dict[str, str]) -> tuple[str, bytes]:
+def data_page(context: PageContext, hashes: Mapping[str, PublishedFile], more: dict[str, str]) -> tuple[str, bytes]:
     """What can be downloaded, and how to check it."""
-    publication = spot.publication
+    publication = context.publication
     named = FILES | {
-        one.file: "the ratings" + ("" if one.dimension is None else f" of {one.dimension}")
-        for one in publication.boards
+        published.file: "the ratings" + ("" if published.dimension is None else f" of {published.dimension}")
+        for published in publication.boards
     }
     files = [
         (name, what, hashes.get(name))
         for name, what in (named | more).items()
         if name != FEED or publication.updated is not None
     ]
-    return spot.page(
+    return context.page(
         "data.html",
         "data.html",
         "Data and verification",

@@ -14,15 +14,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.battles.battle import FLAGS
-from tiltyard.battles.table import MISSING, BattleTable, Codes, Column
-from tiltyard.boards.bradley_terry import CENTRE, BradleyTerry
-from tiltyard.boards.estimator import RATING_MAX
-from tiltyard.boards.leaderboard import Leaderboard
-from tiltyard.boards.selection import Selection
+from tiltyard.battles import FLAGS, MISSING, BattleTable, Codes, Column
+from tiltyard.boards import CENTRE, RATING_MAX, BradleyTerry, Leaderboard, Selection
 from tiltyard.errors import BattleError, OptionError, RatingError
 from tiltyard.options import BothBad, Inconsistent, PublishOptions, Ties
-from tiltyard.pages.escaping import is_unseen, look_alikes
+from tiltyard.pages import is_unseen, look_alikes
 
 DIMENSION, PROMPT, VOTER = "dimension", "question_id", "voter"
 PUBLIC_COLUMNS = frozenset(
@@ -135,7 +131,6 @@ class PublishedBoard(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def file(self) -> str:
-        """The name of its ratings file."""
         return "board.json" if self.dimension is None else f"board-{slug(self.dimension)}.json"
 
     @property
@@ -163,7 +158,6 @@ class BoardPart(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def file(self) -> str:
-        """The path of its page."""
         return f"parts/{slug(f'{self.column} {self.label}')}.html"
 
 
@@ -210,7 +204,6 @@ class StaticSite:
     evidence: Mapping[str, bytes] = field(default_factory=dict)
 
     def name(self, model: str) -> str:
-        """What people read for a model."""
         return self.names.get(model) or model
 
 

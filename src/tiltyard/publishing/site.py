@@ -15,17 +15,12 @@ from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
 
-from tiltyard.battles.writing import write_battles, write_lines
-from tiltyard.boards.certainty import Solved
-from tiltyard.boards.leaderboard import EloReport, RatingEntry
-from tiltyard.boards.text import rank_text
-from tiltyard.decisions.records import Difference
-from tiltyard.decisions.two_models import compare_in
+from tiltyard.battles import write_battles, write_lines
+from tiltyard.boards import RatingEntry, RatingsFile, Solved, rank_text
+from tiltyard.decisions import RatingDifference, compare_in
 from tiltyard.errors import BattleError, RatingError
 from tiltyard.files import json_text
-from tiltyard.pages.figures import plain_count, points
-from tiltyard.pages.html import render
-from tiltyard.pages.svg import Scale
+from tiltyard.pages import Scale, plain_count, points, render
 from tiltyard.publishing.columns import NAME as COLUMNS
 from tiltyard.publishing.columns import column_file
 from tiltyard.publishing.folder import MANIFEST, BoardFile, PublishedFile, PublishedManifest, write_folder, writer_hash
@@ -33,7 +28,7 @@ from tiltyard.publishing.pages import (
     BOARD_CARD,
     FEED,
     SCHEMA,
-    Spot,
+    PageContext,
     board_pages,
     board_tallies,
     data_page,
@@ -43,8 +38,8 @@ from tiltyard.publishing.pages import (
     pair_page,
     verdict,
 )
-from tiltyard.publishing.publication import PublishedBoard, StaticSite, slug
-from tiltyard.reporting.sections import rating_scale
+from tiltyard.publishing.publication import StaticSite, slug
+from tiltyard.reporting import rating_scale
 from tiltyard.schemas import schema_text
 
 FIRST = 10
@@ -99,10 +94,10 @@ def site_files(publication: StaticSite, spare: Path, kept: Kept) -> Iterator[tup
     yield noted(PARQUET, parquet.read_bytes())
     yield noted(COLUMNS, column_file(publication.table))
     yield noted(SCHEMA, schema_text("battle").encode())
-    for one in publication.boards:
-        report = EloReport.of(one.board)
+    for published in publication.boards:
+        report = RatingsFile.of(published.board)
         report.details["battles_sha256"] = hashes["battles.jsonl"].sha256
-        yield noted(one.file, report.to_json().encode())
+        yield noted(published.file, report.to_json().encode())
     if publication.texts:
         yield noted(PROMPTS, json_text(dict(publication.texts)).encode())
     if publication.names:
@@ -134,7 +129,7 @@ def manifest_of(publication: StaticSite, hashes: dict[str, PublishedFile]) -> Pu
         battles=publication.table.n_battles,
         models=len(publication.table.models),
         rules=publication.rules,
-        boards=tuple(BoardFile(file=one.file, dimension=one.dimension) for one in publication.boards),
+        boards=tuple(BoardFile(file=published.file, dimension=published.dimension) for published in publication.boards),
         texts=publication.show_texts,
         notes=publication.notes,
         blind=publication.blind,
@@ -149,41 +144,41 @@ def _pages(
     compared = _compared(publication)
     pairs = {pair: f"compare/{slug(pair[0])}--{slug(pair[1])}.html" for pair in compared}
     for pair, file in pairs.items():
-        yield file, pair_page(Spot(publication, cards=cards), file, compared[pair])
-    spot = Spot(publication, cards=cards, models=model_files(publication), pairs=pairs)
-    tallies = [board_tallies(publication, one) for one in publication.boards]
-    for model in spot.models:
-        yield model_page(spot, model, tallies)
-    yield methods_page(spot)
+        yield file, pair_page(PageContext(publication, cards=cards), file, compared[pair])
+    context = PageContext(publication, cards=cards, models=model_files(publication), pairs=pairs)
+    tallies = [board_tallies(publication, published) for published in publication.boards]
+    for model in context.models:
+        yield model_page(context, model, tallies)
+    yield methods_page(context)
     more = dict.fromkeys(sorted(publication.evidence), "the arena’s public log, from which the battles are made")
     more |= {PROMPTS: "the texts of prompts"} if publication.texts else {}
     more |= {NAMES: "the names of models"} if publication.names else {}
-    yield data_page(spot, hashes, more)
-    yield from board_pages(spot, hashes[COLUMNS].sha256)
+    yield data_page(context, hashes, more)
+    yield from board_pages(context, hashes[COLUMNS].sha256)
 
 
-def _compared(publication: StaticSite) -> dict[tuple[str, str], Difference]:
+def _compared(publication: StaticSite) -> dict[tuple[str, str], RatingDifference]:
     """The difference of every pair that has a page: neighbours on the board, and the first models with each other."""
     estimator, solved_before = publication.rules.estimator(), dict[tuple[str, str], "Solved"]()
     compared = {}
-    for one, other in chosen_pairs(publication):
+    for better, other in chosen_pairs(publication):
         try:
             result = compare_in(
-                publication.table, one, other, estimator, texts=publication.texts, solved_before=solved_before
+                publication.table, better, other, estimator, texts=publication.texts, solved_before=solved_before
             )
         except (BattleError, RatingError):
             continue
         if publication.missing:
             result = replace(result, remarks=(*result.remarks, f"of the whole run, {publication.missing}"))
-        compared[one, other] = result
+        compared[better, other] = result
     return compared
 
 
 def chosen_pairs(publication: StaticSite) -> list[tuple[str, str]]:
     """The pairs that have a page, the better model first."""
     pairs: dict[frozenset[str], tuple[str, str]] = {}
-    for one in publication.boards:
-        names = one.board.models
+    for published in publication.boards:
+        names = published.board.models
         first = names[:FIRST]
         chosen = [(a, b) for place, a in enumerate(first) for b in first[place + 1 :]]
         for pair in [*pairwise(names), *chosen]:
@@ -199,39 +194,32 @@ def share_cards(publication: StaticSite) -> Iterator[tuple[str, bytes]]:
     """
     if not publication.pictures:
         return
-    one, drawn = publication.boards[0], find_spec("PIL") is not None
-    scale = rating_scale(one.board.entries[:MODEL_CARDS])
-    yield BOARD_CARD, _board_card(publication, one, scale) if drawn else b""
-    for entry in one.board.entries[:MODEL_CARDS]:
-        yield f"share/{slug(entry.model)}.png", _model_card(publication, one, entry, scale) if drawn else b""
+    board, title = publication.boards[0].board, publication.title
+    shown = board.entries[:MODEL_CARDS]
+    files = [f"share/{slug(entry.model)}.png" for entry in shown]
+    if find_spec("PIL") is None:
+        yield from ((file, b"") for file in (BOARD_CARD, *files))
+        return
+    from tiltyard.pages import CardRow, board_card, legible, model_card
 
+    scale = rating_scale(shown)
 
-def _board_card(publication: StaticSite, one: PublishedBoard, scale: Scale) -> bytes:
-    from tiltyard.pages.share_card import INK, INSET, LINE, WIDTH, ShareCard, legible
+    def name(entry: RatingEntry) -> str:
+        return legible(publication.name(entry.model), entry.model)
 
-    card = ShareCard(publication.title)
-    y = card.paragraph(140, verdict(publication, one), 36, 2) + 24
-    for entry in one.board.entries[:CARD_ROWS]:
-        card.draw.line((INSET, y, WIDTH - INSET, y), fill=LINE, width=2)
-        card.text(INSET, y + 9, rank_text(entry), 30, INK, 90)
-        card.text(INSET + 100, y + 9, legible(publication.name(entry.model), entry.model), 30, INK, 510)
-        card.text(WIDTH - INSET, y + 9, points(entry.rating), 30, INK, 120, right=True)
-        card.interval(scale, entry.rating, (entry.ci_low, entry.ci_high), y + 27)
-        y += 52
-    card.foot(f"{plain_count(one.board.n_battles)} battles of {len(one.board):,} models")
-    return card.png()
+    def interval(entry: RatingEntry) -> tuple[Scale, float, tuple[float | None, float | None]]:
+        return scale, entry.rating, (entry.ci_low, entry.ci_high)
 
-
-def _model_card(publication: StaticSite, one: PublishedBoard, entry: RatingEntry, scale: Scale) -> bytes:
-    from tiltyard.pages.share_card import ACCENT, INK, INSET, WIDTH, ShareCard, legible
-
-    card, wide = ShareCard(publication.title), WIDTH - 2 * INSET
-    card.text(INSET, 190, legible(publication.name(entry.model), entry.model), 76, INK, wide)
-    card.text(INSET, 320, f"rank {rank_text(entry)} of {len(one.board):,}", 44, ACCENT, wide)
-    card.text(INSET, 392, f"rating {points(entry.rating)}", 44, INK, wide)
-    card.interval(scale, entry.rating, (entry.ci_low, entry.ci_high), 422)
-    card.foot(f"{plain_count(entry.n_battles)} battles")
-    return card.png()
+    rows = [
+        CardRow(rank_text(entry), name(entry), points(entry.rating), interval(entry))
+        for entry in board.entries[:CARD_ROWS]
+    ]
+    foot = f"{plain_count(board.n_battles)} battles of {len(board):,} models"
+    yield BOARD_CARD, board_card(title, verdict(publication, publication.boards[0]), rows, foot)
+    for entry, file in zip(shown, files, strict=True):
+        rank, rating = f"rank {rank_text(entry)} of {len(board):,}", f"rating {points(entry.rating)}"
+        foot = f"{plain_count(entry.n_battles)} battles"
+        yield file, model_card(title, name(entry), rank, rating, interval(entry), foot)
 
 
 def feed(publication: StaticSite, sha256: str) -> str:
@@ -245,8 +233,10 @@ def feed(publication: StaticSite, sha256: str) -> str:
         id=uuid5(NAMESPACE_URL, url or title),
         entry=uuid5(NAMESPACE_URL, f"{url or title}#{sha256}"),
         words="; ".join(
-            f"{one.dimension}: {verdict(publication, one)}" if one.dimension else verdict(publication, one)
-            for one in publication.boards
+            f"{published.dimension}: {verdict(publication, published)}"
+            if published.dimension
+            else verdict(publication, published)
+            for published in publication.boards
         ),
     )
 

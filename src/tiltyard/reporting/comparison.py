@@ -9,16 +9,19 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.battles.table import BattleTable
-from tiltyard.boards.text import percent
-from tiltyard.decisions import words
-from tiltyard.decisions.prompts import PromptScore
-from tiltyard.decisions.records import Difference, EntrantChange, EstimatedDifference, RunComparison, ScoreFacts
-from tiltyard.judging.run_folder import read_object, require
-from tiltyard.pages import svg
-from tiltyard.pages.escaping import Html
-from tiltyard.pages.figures import plural
-from tiltyard.pages.html import environment, page
+from tiltyard.battles import BattleTable
+from tiltyard.boards import percent
+from tiltyard.decisions import (
+    EntrantChange,
+    EstimatedDifference,
+    PromptScore,
+    RatingDifference,
+    RunComparison,
+    ScoreDifference,
+)
+from tiltyard.decisions import render as words
+from tiltyard.judging import read_object, require
+from tiltyard.pages import Html, environment, page, plural, svg
 from tiltyard.reporting.grid import (
     MOST_CELLS,
     ChangeCell,
@@ -28,7 +31,6 @@ from tiltyard.reporting.grid import (
     cells_by_prompt,
     grid,
     kind_column,
-    most_telling,
 )
 from tiltyard.reporting.page import image_policy, own_file
 from tiltyard.reporting.placement import read_placement
@@ -45,7 +47,7 @@ ROOM_FOR_TEXTS = 12_000_000
 
 
 def comparison_page(
-    result: Difference,
+    result: RatingDifference,
     table: BattleTable,
     *,
     run: Run | None = None,
@@ -91,7 +93,7 @@ def runs_page(result: RunComparison, *, new: Run | None = None, old: Run | None 
     )
 
 
-def _page(template: str, result: Difference | RunComparison, *, style: str = "", **values: Any) -> str:
+def _page(template: str, result: RatingDifference | RunComparison, *, style: str = "", **values: Any) -> str:
     return page(
         template,
         title=f"{result.new} against {result.old}",
@@ -112,7 +114,7 @@ def run_behind(folder: Path) -> Run:
     return read_run(folder)
 
 
-def scale_of(differences: Iterable[EstimatedDifference | Difference]) -> svg.Scale:
+def scale_of(differences: Iterable[EstimatedDifference | RatingDifference]) -> svg.Scale:
     """A scale that holds zero and these differences with their intervals."""
     ends = [end for one in differences for end in (one.difference, one.low, one.high) if end is not None]
     return svg.Scale.of([0.0, *ends])
@@ -142,7 +144,7 @@ def _anchors(run: Run | None) -> dict[str, str]:
 
 
 def _grid(
-    result: Difference, battles: BattleTable, run: Run | None, texts: Mapping[str, str], views: Mapping[str, Html]
+    result: RatingDifference, battles: BattleTable, run: Run | None, texts: Mapping[str, str], views: Mapping[str, Html]
 ) -> dict[str, Any] | None:
     """The prompts with the heaviest losses first; None where battles do not name any.
 
@@ -169,15 +171,9 @@ def _grid(
             line += cells.get(one.prompt) or [None] * len(models)
         text = one.text or texts.get(one.prompt) or (known[one.prompt].text if one.prompt in known else None)
         target = f"#{anchors[one.prompt]}" if one.prompt in views else ""
-        rows.append(GridRow(one.prompt, line, text, kinds.get(one.prompt), target))
+        rows.append(GridRow(one.prompt, line, text, kinds.get(one.prompt), target, weight=_telling(one)))
     rows.sort(key=lambda row: row.losses)
-    shown = most_telling(rows, {one.prompt: _telling(one) for one in result.prompts}, MOST_CELLS // len(columns))
     left_out = []
-    if len(shown) < len(rows):
-        left_out.append(
-            f"{plural(len(rows) - len(shown), 'prompt')} on which the two differ least are left out, to keep the page "
-            "usable."
-        )
     if len(met) > OTHERS:
         left_out.append(f"{plural(len(met) - OTHERS, 'model')} that the two met least have no column.")
     lacking = sum(one.prompt in known for one in result.prompts) - len(views)
@@ -186,10 +182,17 @@ def _grid(
             f"The answers to {plural(lacking, 'prompt')} on which the two differ least are left out, to keep the page "
             "usable; the run’s report.html has them."
         )
-    return grid(columns, shown, label=f"Prompts on which {new} or {old} met anybody", left_out=" ".join(left_out))
+    return grid(
+        columns,
+        rows,
+        label=f"Prompts on which {new} or {old} met anybody",
+        most=MOST_CELLS // len(columns),
+        omitted="on which the two differ least are left out, to keep the page usable.",
+        left_out=left_out,
+    )
 
 
-def _met(result: Difference, battles: BattleTable) -> list[str]:
+def _met(result: RatingDifference, battles: BattleTable) -> list[str]:
     """The other models that the two met, those they met most first."""
     codes = [battles.models.index(name) for name in (result.new, result.old) if name in battles.models]
     met = np.zeros(len(battles.models))
@@ -213,7 +216,7 @@ def _telling(one: PromptScore) -> tuple[float, ...]:
     return (abs(one.net), abs(one.change or 0.0), one.wins + one.losses + one.ties)
 
 
-def _views(result: Difference, run: Run, battles: BattleTable) -> dict[str, Html]:
+def _views(result: RatingDifference, run: Run, battles: BattleTable) -> dict[str, Html]:
     """Answers and the judge's words by prompt, the most telling prompts first while there is room."""
     two, anchors = (result.new, result.old), _anchors(run)
     named = battles.text_column("dimension") if "dimension" in battles.columns else None
@@ -258,7 +261,7 @@ def _grid_of_runs(
         return None
     prompts = {} if new is None else new.prompts
     kinds, anchors = kind_column(prompts)[1], _anchors(new)
-    rows, weights = [], {}
+    rows = []
     for name in names:
         found = [column.get(name) for column in scores]
         cells = [
@@ -267,20 +270,14 @@ def _grid_of_runs(
             else ChangeCell(one.new_score - one.old_score, (one.old_score, one.new_score))
             for one in found
         ]
-        weights[name] = tuple(0.0 if cell is None else abs(cell.change) for cell in cells)
+        weight = tuple(0.0 if cell is None else abs(cell.change) for cell in cells)
         texts = (column[name].text for column in scores if name in column)
         text = prompts[name].text if name in prompts else next(texts, None)
         target = f"#{anchors[name]}" if name in views else ""
         targets = [target] * WITH_TEXTS + [""] * len(cells)  # only the first entrants have their answers on the page
-        rows.append(GridRow(name, cells, text, kinds.get(name), target, targets))
+        rows.append(GridRow(name, cells, text, kinds.get(name), target, targets, weight=weight))
     rows.sort(key=lambda row: row.losses)
-    shown = most_telling(rows, weights, MOST_CELLS // len(chosen))
     left_out = []
-    if len(shown) < len(rows):
-        left_out.append(
-            f"{plural(len(rows) - len(shown), 'prompt')} with the smallest changes are left out, to keep the page "
-            "usable."
-        )
     if len(result.changes) > len(chosen):
         few = plural(len(result.changes) - len(chosen), "entrant")
         left_out.append(f"{few} with the smallest changes have no column.")
@@ -291,9 +288,11 @@ def _grid_of_runs(
         )
     return grid(
         [(one.entrant, f"where {one.entrant} got worse") for one in chosen],
-        shown,
+        rows,
         label="The change on every prompt",
-        left_out=" ".join(left_out),
+        most=MOST_CELLS // len(chosen),
+        omitted="with the smallest changes are left out, to keep the page usable.",
+        left_out=left_out,
         legend="▲ better than then, ▼ worse, = the same: the change of the mean result in percentage points, then → "
         "now.",
         leads="A prompt or a cell leads to the answers then and now, and the judge’s words.",
@@ -343,10 +342,10 @@ class DifferenceRow(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-def score_page(answers: Sequence[Difference]) -> str:
+def score_page(answers: Sequence[ScoreDifference]) -> str:
     """The page of two models by one metric or several."""
     first = answers[0]
-    sections = [_section(one, one.scores) for one in answers if one.scores is not None]
+    sections = [_section(answer) for answer in answers]
     return page(
         "reporting/scores.html",
         title=f"{first.new} against {first.old}",
@@ -357,20 +356,19 @@ def score_page(answers: Sequence[Difference]) -> str:
     )
 
 
-def _section(answer: Difference, facts: ScoreFacts) -> dict[str, Any]:
+def _section(answer: ScoreDifference) -> dict[str, Any]:
     """What a page shows of one metric: titled tables of differences with a note and a scale, and lists of prompts."""
-    means, tables = (facts.new_mean, facts.old_mean), []
+    means, tables = (answer.new_mean, answer.old_mean), []
     for column in dict.fromkeys(part.column for part in answer.parts):
         parts = [part for part in answer.parts if part.column == column]
         rows = [DifferenceRow(part.value, part.means, part.estimate, part.reason or "") for part in parts]
         note = "The intervals hold for all values at once, so each is wider than one alone would be."
         tables.append((f"By {column}", [DifferenceRow("all prompts", means, answer.estimate), *rows], note))
-    tables = tables or [("", [DifferenceRow(facts.sample, means, answer.estimate)], "")]
+    tables = tables or [("", [DifferenceRow(words.sample(answer), means, answer.estimate)], "")]
     return {
         "answer": answer,
-        "facts": facts,
         "side": words.side(answer.low, answer.high),
-        "tables": [(*table, _scale_in_unit(table[1], facts.unit.factor)) for table in tables],
+        "tables": [(*table, _scale_in_unit(table[1], answer.unit.factor)) for table in tables],
         "prompts": [(title[0].upper() + title[1:], some) for title, some in words.prompt_lists(answer, PROMPTS_LISTED)],
         "notes": words.footnotes(answer),
     }

@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tiltyard.decisions.plan import FEWEST_PROMPTS
-from tiltyard.decisions.two_models import compare_models
+from tiltyard.decisions import FEWEST_PROMPTS, compare_models
 from tiltyard.errors import TiltyardError
-from tiltyard.judging.panel import panel_members
+from tiltyard.judging import panel_members
 from tiltyard.options import CompareOptions
-from tiltyard.pages.figures import percent, plural
+from tiltyard.pages import percent, plural
 from tiltyard.reporting import sections
 from tiltyard.reporting.run import Dimension, Run
 from tiltyard.reporting.sections import behaviour, verdict_counts
-from tiltyard.tournament.ratings import EVEN, is_uneven
-from tiltyard.validity.agreement import Estimate
+from tiltyard.tournament import EVEN, is_uneven
+from tiltyard.validity import Estimate
 
 MOST_IN_TITLE = 4
 """How many entrants a title names."""
@@ -124,7 +123,7 @@ def _win_rate(run: Run, dimension: Dimension, one: str, other: str) -> tuple[flo
 
 
 def weak_points(
-    run: Run, missing: Mapping[str, str], disagreements: Iterable[str], told: Iterable[str] = ()
+    run: Run, missing: Mapping[str, str], disagreements: Iterable[str], notes: Iterable[str] = ()
 ) -> list[WeakPoint]:
     """What a reader should know before the answer is used; the worst comes first."""
     manifest, results = run.manifest, run.results
@@ -139,7 +138,7 @@ def weak_points(
             text = f"Do not rely on {name}: the judge {missed}."
             points.append(WeakPoint(text, "canaries", strong=True))
     points += _habits(run)
-    points += [WeakPoint(f"{line[0].upper()}{line[1:].rstrip('.')}.") for line in told]
+    points += [WeakPoint(f"{line[0].upper()}{line[1:].rstrip('.')}.") for line in notes]
     points += [WeakPoint(f"Numbers disagree: {line}.", "run", strong=True) for line in disagreements]
     for place, one in enumerate(run.scores):
         points += [WeakPoint(f"{line[0].upper()}{line[1:]}.", f"scores{place}") for line in one.warnings]

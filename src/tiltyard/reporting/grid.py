@@ -16,10 +16,9 @@ import msgspec
 import numpy as np
 
 from tiltyard.bank import Prompt
-from tiltyard.battles.battle import Outcome
-from tiltyard.battles.table import BattleTable
-from tiltyard.judging.records import prompt_columns
-from tiltyard.pages.figures import count, percent, signed
+from tiltyard.battles import BattleTable, Outcome
+from tiltyard.judging import prompt_columns
+from tiltyard.pages import count, percent, plural, signed
 
 PROMPT = "question_id"
 MOST_CELLS = 40_000
@@ -96,7 +95,8 @@ class GridRow:
     """A prompt and what happened on it, with a cell for each column; None: no battle.
 
     `target` is the address of its answers and the judge's words, empty where they are not at hand; `targets` are those
-    of single columns where they differ; `remark` stands below its text.
+    of single columns where they differ; `remark` stands below its text; `weight` says how much it tells, where only the
+    most telling rows are kept.
     """
 
     prompt: str
@@ -106,6 +106,7 @@ class GridRow:
     target: str = ""
     targets: Sequence[str] = ()
     remark: str = ""
+    weight: tuple[float, ...] = ()
 
     @property
     def losses(self) -> tuple[tuple[float, float], ...]:
@@ -115,7 +116,7 @@ class GridRow:
 
 def cells_by_prompt(battles: BattleTable, models: Sequence[str]) -> dict[str, list[GridCell | None]]:
     """For every prompt a cell for each of these models, in their order; empty where prompts are unknown."""
-    from tiltyard.decisions.prompts import scores  # the live site draws grids without it
+    from tiltyard.decisions import results_of_a  # the live site draws grids without it
 
     if PROMPT not in battles.columns or not models:
         return {}
@@ -123,7 +124,7 @@ def cells_by_prompt(battles: BattleTable, models: Sequence[str]) -> dict[str, li
     place = np.full(len(battles.models), -1)
     place[[battles.models.index(name) for name in models]] = np.arange(len(models))
     shape = (len(prompts.labels), len(models))
-    score_a, bad = scores(battles), battles.outcome == Outcome.BOTH_BAD.code
+    score_a, bad = results_of_a(battles), battles.outcome == Outcome.BOTH_BAD.code
     sums = np.zeros((5, *shape))
     for model, score, won, lost in (
         (battles.model_a, score_a, Outcome.A.code, Outcome.B.code),
@@ -181,7 +182,9 @@ def grid(
     rows: Sequence[GridRow],
     *,
     label: str,
-    left_out: str = "",
+    most: int | None = None,
+    omitted: str = "",
+    left_out: Sequence[str] = (),
     leads: str = LEADS,
     legend: str = LEGEND,
     most_text: int = MOST_TEXT,
@@ -189,23 +192,22 @@ def grid(
     """The grid with its filter, which appears only where scripts run, as the macro `grid` draws it.
 
     `columns` are heads, each with what the filter calls the prompts on which it shows a loss. `label` is what the table
-    is called aloud; `left_out`, `leads` and `legend` are sentences: what is missing, where links lead, what cells say.
+    is called aloud. The rows of largest weight are kept, at `most` so many in their old order, and `omitted` says which
+    are not; `left_out`, `leads` and `legend` are sentences: what else is missing, where links lead, what cells say.
     """
+    kept = sorted(range(len(rows)), key=lambda i: (*(-weight for weight in rows[i].weight), i))[:most]
+    if len(kept) < len(rows):
+        left_out = [f"{plural(len(rows) - len(kept), 'prompt')} {omitted}", *left_out]
+    rows = [rows[i] for i in sorted(kept)]
     unfold = sum(len(row.text or "") for row in rows if not row.target) <= most_text
     return {
         "columns": columns,
         "label": label,
         "legend": f"{legend} {leads}" if any(row.target for row in rows) else legend,
-        "left_out": left_out if unfold or not most_text else f"{left_out} Long prompts are cut.".strip(),
+        "left_out": " ".join(left_out if unfold or not most_text else [*left_out, "Long prompts are cut."]),
         "searched": "prompt, answer, judge’s words" if any(row.target.startswith("#") for row in rows) else "prompt",
         "categories": sorted({row.category for row in rows if row.category}),
         "unfold": unfold,
         "rows": rows[:LONG],
         "rest": rows[LONG:],
     }
-
-
-def most_telling(rows: Sequence[GridRow], weights: Mapping[str, tuple[float, ...]], most: int) -> list[GridRow]:
-    """At most so many of the rows: those of the prompts with the largest weights, in their old order."""
-    kept = sorted(range(len(rows)), key=lambda i: (*(-w for w in weights[rows[i].prompt]), i))[:most]
-    return [rows[i] for i in sorted(kept)]

@@ -7,19 +7,16 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from tiltyard.battles.missing_verdicts import read_missing
-from tiltyard.boards.bradley_terry import CENTRE
-from tiltyard.boards.text import rank_text
-from tiltyard.judging.run_folder import read_object, read_record
-from tiltyard.pages.html import package_text, page
+from tiltyard.battles import read_missing
+from tiltyard.boards import CENTRE, rank_text
+from tiltyard.judging import read_object, read_record
+from tiltyard.pages import package_text, page
 from tiltyard.reporting import front, scores, sections
 from tiltyard.reporting.run import Run
 from tiltyard.reporting.sections import disagreements
 from tiltyard.reporting.site_map import MAIN, Here, SiteMap
-from tiltyard.tournament import ratings
-from tiltyard.tournament.artifacts import JUDGE_PROMPTS, JudgePrompts
-from tiltyard.tournament.rounds import ROUNDS_FILE
-from tiltyard.validity.misfit import fit_sentences, fit_verdict
+from tiltyard.tournament import JUDGE_PROMPTS, ROUNDS_FILE, JudgePrompts, ratings
+from tiltyard.validity import fit_sentences, fit_verdict
 
 OUTCOMES = ("decisive", "tie", "inconsistent", "failed")
 

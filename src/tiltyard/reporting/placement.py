@@ -14,17 +14,12 @@ import msgspec
 
 from tiltyard.bank import Prompt
 from tiltyard.battles import Outcome
-from tiltyard.boards import EloReport, Leaderboard, RatingEntry
-from tiltyard.boards.text import footnotes, headline
+from tiltyard.boards import Leaderboard, RatingEntry, RatingsFile, footnotes, headline
 from tiltyard.errors import BattleError, RunFolderError
-from tiltyard.judging.run_folder import again, read_lines, read_object, read_record, require
-from tiltyard.pages.svg import Scale
-from tiltyard.placement.folder import PlacementText
-from tiltyard.placement.manifest import PlacementManifest
-from tiltyard.placement.rounds import CalibrationLine
-from tiltyard.placement.sampling import Panel
-from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.ratings.quantiles import normal_quantile
+from tiltyard.judging import again, read_lines, read_object, read_record, require
+from tiltyard.pages import Scale
+from tiltyard.placement import CalibrationLine, Panel, PlacementManifest, PlacementText
+from tiltyard.ratings import POINTS_PER_LOGIT, normal_quantile
 from tiltyard.reporting.front import weak_points
 from tiltyard.reporting.page import own_file
 from tiltyard.reporting.run import (
@@ -64,7 +59,7 @@ class Placement:
 
     run: Run
     manifest: PlacementManifest
-    report: EloReport
+    report: RatingsFile
     panel: Panel
     against_people: Mapping[Heard, int]
     """Counts of the judge's label by people's label."""
@@ -115,7 +110,7 @@ def read_placement(folder: str | Path) -> Placement:
     return Placement(run=run, manifest=manifest, report=report, panel=panel, against_people=people)
 
 
-def _run(folder: Path, raw: Mapping[str, Any], manifest: PlacementManifest, report: EloReport) -> Run:
+def _run(folder: Path, raw: Mapping[str, Any], manifest: PlacementManifest, report: RatingsFile) -> Run:
     """The judged battles as a run of one dimension, with the placed model first and its opponents by their rating."""
     prompts, answers = _texts(require(folder / "texts.jsonl", folder, PLACE), manifest.model)
     path, model = require(folder / "verdicts.jsonl", folder, PLACE), manifest.model
@@ -322,7 +317,7 @@ Group = tuple[str, str, float | None, Results, Behaviour]
 
 def placement_values(placed: Placement) -> dict[str, Any]:
     """What the pages of a placement show."""
-    board, wrong, told = placed.board, disagreements(placed), placed.manifest.calibration
+    board, wrong, calibration = placed.board, disagreements(placed), placed.manifest.calibration
     return {
         "title": f"{placed.model} among human battles: {placed.manifest.arena.name}",
         "outcomes": OUTCOMES,
@@ -331,7 +326,7 @@ def placement_values(placed: Placement) -> dict[str, Any]:
         "placed": placed,
         "manifest": placed.manifest,
         "disagreements": wrong,
-        "weak": weak_points(placed.run, {}, wrong, told.warnings if told else [UNMEASURED]),
+        "weak": weak_points(placed.run, {}, wrong, calibration.warnings if calibration else [UNMEASURED]),
         "level": interval_head(board),
         "half_width": normal_quantile(0.95),
         "board": board_view(board, shown_places(len(board), board.entries.index(placed.entry)), placed.entry),

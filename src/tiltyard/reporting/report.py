@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tiltyard.files import write_text
-from tiltyard.judging.run_folder import read_object, require
+from tiltyard.judging import read_object, require
 from tiltyard.reporting.page import report_files, run_values
 from tiltyard.reporting.placement import placement_values, read_placement
 from tiltyard.reporting.run import read_run

@@ -6,11 +6,10 @@ import math
 
 import msgspec
 
-from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
-from tiltyard.pages import svg
-from tiltyard.pages.html import page
+from tiltyard.boards import Leaderboard, RatingEntry
+from tiltyard.pages import page, svg
 from tiltyard.reporting.page import own_file
-from tiltyard.review.results import (
+from tiltyard.review import (
     MORE_LABELS,
     Boards,
     ReviewResult,

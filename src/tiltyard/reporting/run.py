@@ -13,16 +13,33 @@ from zipfile import BadZipFile
 import msgspec
 import numpy as np
 
-from tiltyard.bank import Prompt
-from tiltyard.bank.images import Image, count_images, is_image_type
-from tiltyard.battles.inputs import BATTLES
-from tiltyard.boards import EloReport, rate
+from tiltyard.bank import Image, Prompt, count_images, is_image_type
+from tiltyard.battles import BATTLES
+from tiltyard.boards import RatingsFile, rate
 from tiltyard.errors import BankError, BattleError, RunFolderError, TiltyardError
-from tiltyard.judging.records import Judgment, VerdictLabel, in_pairs
-from tiltyard.judging.run_folder import RUN, LineSpan, again, decode, read_lines, read_object, read_record, require
-from tiltyard.tournament.artifacts import EloResults, MatchLine, calibrated_path
-from tiltyard.tournament.ratings import BaselineTable, EloLine, PairTally
-from tiltyard.tournament.scoring import RESULTS_FILE, DimensionScores
+from tiltyard.judging import (
+    RUN,
+    Judgment,
+    LineSpan,
+    VerdictLabel,
+    again,
+    decode,
+    in_pairs,
+    read_lines,
+    read_object,
+    read_record,
+    require,
+)
+from tiltyard.tournament import (
+    RESULTS_FILE,
+    BaselineTable,
+    DimensionScores,
+    EloLine,
+    EloResults,
+    MatchLine,
+    PairTally,
+    calibrated_path,
+)
 from tiltyard.types import FileStem, Floats
 
 LARGEST_SHOWN, LARGEST_TOGETHER = 1_400_000, 16_000_000
@@ -138,8 +155,8 @@ class Dimension(msgspec.Struct, frozen=True, eq=False):
 
     name: str
     n_decisive: int
-    board: EloReport | None
-    calibrated: EloReport | None = None
+    board: RatingsFile | None
+    calibrated: RatingsFile | None = None
     against: BaselineTable | None = None
     pairs: Sequence[PairTally] = ()
     elo: Mapping[str, EloLine] = msgspec.field(default_factory=dict)
@@ -148,7 +165,7 @@ class Dimension(msgspec.Struct, frozen=True, eq=False):
     """The Elo of each entrant in every shuffle."""
 
     @property
-    def best_board(self) -> EloReport | None:
+    def best_board(self) -> RatingsFile | None:
         """The board to read first: the one that people's labels correct, if there is one."""
         return self.calibrated or self.board
 
@@ -263,7 +280,7 @@ def _traces(folder: Path, results: EloResults) -> dict[str, dict[str, Floats]]:
     return traces
 
 
-def _board(folder: Path, dimension: str, judge: str | None) -> EloReport | None:
+def _board(folder: Path, dimension: str, judge: str | None) -> RatingsFile | None:
     """A dimension's Bradley–Terry board; made now for a run that writes neither boards nor battles.
 
     If the battles do not allow one, a run of ours writes the reason instead.
@@ -274,15 +291,15 @@ def _board(folder: Path, dimension: str, judge: str | None) -> EloReport | None:
     if (folder / BATTLES).is_file():
         return None
     try:
-        return EloReport.of(rate(folder, dimension=dimension), arena=dimension, judge_model=judge)
+        return RatingsFile.of(rate(folder, dimension=dimension), arena=dimension, judge_model=judge)
     except TiltyardError:
         return None
 
 
-def read_board(path: Path, command: str = RUN) -> EloReport:
+def read_board(path: Path, command: str = RUN) -> RatingsFile:
     """A ratings file of the run."""
     try:
-        return EloReport.read(path)
+        return RatingsFile.read(path)
     except (BattleError, TypeError) as error:
         raise RunFolderError(f"{path}: torn, or not a ratings file ({error}). {again(command)}") from None
 

@@ -7,15 +7,14 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.decisions.scores import compare_scores
+from tiltyard.decisions.compare_scores import compare_scores
 from tiltyard.errors import TiltyardError
-from tiltyard.judging.run_folder import read_lines
-from tiltyard.judging.scoring import SCALES
+from tiltyard.judging import SCALES, read_lines
 from tiltyard.options import CompareOptions
 from tiltyard.pages import svg
 from tiltyard.reporting.front import listed
 from tiltyard.reporting.run import Run
-from tiltyard.tournament.scoring import ANSWERS_FOLDER, SCORES_FILE, AnswerLine, DimensionScores
+from tiltyard.tournament import ANSWERS_FOLDER, SCORES_FILE, AnswerLine, DimensionScores
 
 MOST_PROMPTS = 100
 """Prompts whose answers a report shows with their scores: those on which the scores differ most."""
@@ -36,15 +35,17 @@ def answer(run: Run, scores: DimensionScores) -> str:
     try:
         metric, bounds = [f"{whole.metric}:higher"], (scale.low, scale.high)
         options = CompareOptions(score=metric, bounds=bounds, by=())
-        (told,) = (one.sentence for one in compare_scores(run.folder / SCORES_FILE, first, second, options).values())
+        (sentence,) = (
+            result.sentence for result in compare_scores(run.folder / SCORES_FILE, first, second, options).values()
+        )
     except TiltyardError as error:
         return str(error)
-    told = f"{told[0].upper()}{told[1:]}" if told.startswith("cannot") else told
+    sentence = f"{sentence[0].upper()}{sentence[1:]}" if sentence.startswith("cannot") else sentence
     rivals = [row["model"] for row in rows[1:] if row["rank_low"] == 1]
     if len(rows) == 2 or rows[0]["mean"] == rows[1]["mean"]:
-        return told
+        return sentence
     others = "any other" if len(rivals) == len(rows) - 1 else listed(rivals, "or")
-    return f"{first} leads, but {others} could be best. {told}" if rivals else f"{first} is best. {told}"
+    return f"{first} leads, but {others} could be best. {sentence}" if rivals else f"{first} is best. {sentence}"
 
 
 def means(scores: DimensionScores) -> dict[str, Any]:

@@ -9,21 +9,27 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.battles.reading import read_battles
-from tiltyard.battles.table import BattleTable
-from tiltyard.boards import BradleyTerry, EloReport, Leaderboard, RatingEntry
-from tiltyard.boards.text import footnotes, headline, interval_text, percent, rank_text
+from tiltyard.battles import BattleTable, read_battles
+from tiltyard.boards import (
+    BradleyTerry,
+    Leaderboard,
+    RatingEntry,
+    RatingsFile,
+    footnotes,
+    headline,
+    interval_text,
+    percent,
+    rank_text,
+)
 from tiltyard.errors import TiltyardError
-from tiltyard.judging.records import VerdictLabel
-from tiltyard.pages import svg
-from tiltyard.pages.figures import plural
-from tiltyard.pages.svg import Scale
-from tiltyard.ratings.quantiles import normal_quantile
-from tiltyard.reporting.grid import MOST_CELLS, GridCell, GridRow, grid, kind_column, most_telling
+from tiltyard.judging import VerdictLabel
+from tiltyard.pages import Scale, svg
+from tiltyard.ratings import normal_quantile
+from tiltyard.reporting.grid import MOST_CELLS, GridCell, GridRow, grid, kind_column
 from tiltyard.reporting.run import Dimension, JudgedBattle, Run, grouped
 from tiltyard.reporting.site_map import Here
-from tiltyard.tournament.ratings import JudgeHabits
-from tiltyard.validity.agreement import wilson
+from tiltyard.tournament import JudgeHabits
+from tiltyard.validity import wilson
 
 
 def board_view(
@@ -58,7 +64,7 @@ def interval_head(board: Leaderboard) -> str:
     return f"{percent(level)} interval" if level else "interval"
 
 
-def as_leaderboard(report: EloReport) -> Leaderboard:
+def as_leaderboard(report: RatingsFile) -> Leaderboard:
     """The leaderboard of a ratings file."""
     details = report.details
     n_battles = details.get("n_battles")
@@ -247,26 +253,24 @@ def results_grid(here: Here, dimension: Dimension) -> dict[str, Any] | None:
     if not settled:
         return None
     kinds, names = kind_column(run.prompts)[1], order(run, dimension)
-    rows, spreads = [], {}
+    rows = []
     for prompt, battles in grouped(settled, lambda battle: battle.prompt_id).items():
         own = {name: [battle for battle in battles if name in battle.entrants] for name in names}
         cells = [_result(name, some) if some else None for name, some in own.items()]
         scores = [cell.score or 0.0 for cell in cells if cell is not None]
-        spreads[prompt] = (max(scores) - min(scores) if scores else -1.0,)
+        spread = max(scores) - min(scores) if scores else -1.0
         everything = here.prompt(prompt)  # a cell of a single battle leads to that battle
         targets = [here.battle(some[0]) if len(some) == 1 else everything for some in own.values()]
-        rows.append(GridRow(prompt, cells, run.prompts[prompt].text, kinds.get(prompt), everything, targets))
-    rows.sort(key=lambda row: spreads[row.prompt], reverse=True)
-    shown = most_telling(rows, spreads, MOST_CELLS // (len(names) * len(run.dimensions)))
-    left_out = (
-        f"{plural(len(rows) - len(shown), 'prompt')} on which the entrants differ least are left out, to keep the page "
-        "usable; they are listed under Prompts."
-    )
+        text, kind = run.prompts[prompt].text, kinds.get(prompt)
+        rows.append(GridRow(prompt, cells, text, kind, everything, targets, weight=(spread,)))
+    rows.sort(key=lambda row: row.weight, reverse=True)
     return grid(
         [(name, f"where {name} lost") for name in names],
-        shown,
+        rows,
         label=f"{dimension.name}, prompt by prompt",
-        left_out=left_out if len(shown) < len(rows) else "",
+        most=MOST_CELLS // (len(names) * len(run.dimensions)),
+        omitted="on which the entrants differ least are left out, to keep the page usable; they are listed under "
+        "Prompts.",
     )
 
 

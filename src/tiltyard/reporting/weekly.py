@@ -12,20 +12,24 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from tiltyard.arena.board import BoardRow
-from tiltyard.arena.following.replay import period_of_log, study_of
-from tiltyard.arena.store import Store
-from tiltyard.arena.store.reading import events_in_order
-from tiltyard.arena.store.weeks import KeptWeek, Week, WeekTexts, keep_week, kept_weeks, week_texts, weeks_with_votes
-from tiltyard.arena.weekly import WeeklyReport, weekly_report
+from tiltyard.arena import BoardRow, WeeklyReport, weekly_report
+from tiltyard.arena.following import period_of_log, study_of
+from tiltyard.arena.store import (
+    KeptWeek,
+    Store,
+    Week,
+    WeekTexts,
+    events_in_order,
+    keep_week,
+    kept_weeks,
+    week_texts,
+    weeks_with_votes,
+)
 from tiltyard.files import write_text
-from tiltyard.pages import escaping
-from tiltyard.pages.escaping import Html
-from tiltyard.pages.html import environment, package_text, page
-from tiltyard.pages.svg import MARGIN, WIDTH, Scale, path, picture, words
+from tiltyard.pages import MARGIN, WIDTH, Html, Scale, environment, escaping, package_text, page, path, picture, words
 from tiltyard.reporting import weekly_text as text
-from tiltyard.reporting.weekly_text import weekly_json, weekly_markdown
-from tiltyard.validity.churn import Known, top_order
+from tiltyard.reporting.weekly_text import weekly_json
+from tiltyard.validity import Known, top_order
 
 ROW, CHART_WIDTH, NAME_ROOM, RANK_ROOM = 26, 900, 190, 34
 """Sizes of the chart of places."""
@@ -214,7 +218,6 @@ def keep_finished_weeks(store: Store, now: int | None = None, *, again: bool = F
             texts = WeekTexts(
                 page=weekly_page(report, f"Validity report {week.name}"),
                 sections=str(parts.whole()),
-                markdown=weekly_markdown(report),
                 report=weekly_json(report),
             )
             keep_week(store, facts, texts, again=again)
@@ -232,7 +235,7 @@ def _report_of(store: Store, week: Week) -> tuple[WeeklyReport, int]:
 
 
 def write_folder(store: Store, folder: Path) -> int:
-    """Copy every kept report to a folder, as page, Markdown and JSON, with a page that lists them; how many are new.
+    """Copy every kept report to a folder, as page and JSON, with a page that lists them; how many are new.
 
     Files that are there with the same text are left alone.
     """
@@ -241,7 +244,7 @@ def write_folder(store: Store, folder: Path) -> int:
     for kept in weeks:
         texts = week_texts(store, kept.week)
         assert texts is not None
-        forms = ((texts.page, "html"), (texts.markdown, "md"), (texts.report, "json"))
+        forms = ((texts.page, "html"), (texts.report, "json"))
         new += sum([_write(folder / f"{kept.week}.{suffix}", text) for text, suffix in forms]) > 0
     index = page("reporting/weeks.html", title="Validity reports", style=style(), weeks=weeks)
     _write(folder / "index.html", index)

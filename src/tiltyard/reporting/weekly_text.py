@@ -7,13 +7,9 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from tiltyard.arena.blindness import NOT_BLIND
-from tiltyard.arena.weekly import FailingModel, Note, WeeklyReport
-from tiltyard.pages.figures import day, percent, plural, points, signed_percent
-from tiltyard.pages.tables import Table, markdown_text
-from tiltyard.validity.fairness import THREE_SIGMA
-from tiltyard.validity.misfit import fit_sentences, fit_verdict
-from tiltyard.validity.publication import Publication, Rule
+from tiltyard.arena import NOT_BLIND, FailingModel, Note, WeeklyReport
+from tiltyard.pages import Table, day, markdown_text, percent, plural, points, signed_percent
+from tiltyard.validity import THREE_SIGMA, Publication, Rule, fit_sentences, fit_verdict
 
 QUALITY_FINE = "No both-bad rate rose or is high."
 LANES_OFF = "Lanes are off in phase 1: the legacy matchmaking is in use."

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tiltyard.arena import REVIEW_OVER, ArenaState, NothingLeft, ReviewClosed, TooLate
 from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking import ChosenMatchup, SeenMatchups
-from tiltyard.arena.state import ArenaState
-from tiltyard.arena.voting import REVIEW_OVER, NothingLeft, ReviewClosed, TooLate
 from tiltyard.errors import ArenaError
 
 NOTHING_LEFT = "there is nothing left for you to review now. Thank you."

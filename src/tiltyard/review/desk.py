@@ -17,16 +17,22 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from tiltyard.arena import (
+    COMMENT_MOST,
+    MOST,
+    Arena,
+    BallotRules,
+    BankRules,
+    EntryRules,
+    FileIntake,
+    Policy,
+    ReviewClosed,
+    WaitingRules,
+    clock,
+    flag_answers,
+)
 from tiltyard.arena import events as e
-from tiltyard.arena.file_intake import FileIntake
-from tiltyard.arena.integrity import flag_answers
-from tiltyard.arena.policy import MOST, BankRules, EntryRules, Policy, WaitingRules
-from tiltyard.arena.reasons import COMMENT_MOST, BallotRules
-from tiltyard.arena.service import Arena, clock
-from tiltyard.arena.store import Store
-from tiltyard.arena.store.invitations import erase_person, invite_person, revoke_person
-from tiltyard.arena.store.reading import events_in_order
-from tiltyard.arena.voting import ReviewClosed
+from tiltyard.arena.store import Store, erase_person, events_in_order, invite_person, revoke_person
 from tiltyard.bank import AnswerKind
 from tiltyard.errors import OptionError
 from tiltyard.files import write_private

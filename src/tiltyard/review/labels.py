@@ -14,8 +14,8 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from tiltyard.arena.units import SECOND
-from tiltyard.ratings.agreement import (
+from tiltyard.arena import SECOND
+from tiltyard.ratings import (
     AgainstTheRest,
     Estimated,
     against_the_rest,

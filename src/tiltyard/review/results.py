@@ -11,19 +11,15 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.arena.events import Choice
-from tiltyard.arena.store import Store
-from tiltyard.arena.store.desk import comments_on
-from tiltyard.arena.store.reading import prompt_texts, text_answers
-from tiltyard.arena.units import SECOND
-from tiltyard.boards.leaderboard import Leaderboard
-from tiltyard.boards.rating import rate
-from tiltyard.decisions.two_models import compare_models
+from tiltyard.arena import SECOND, Choice
+from tiltyard.arena.store import Store, comments_on, prompt_texts, text_answers
+from tiltyard.boards import Leaderboard, rate
+from tiltyard.decisions import compare_models
 from tiltyard.errors import TiltyardError
 from tiltyard.files import write_lines
 from tiltyard.options import CompareOptions
-from tiltyard.pages.figures import plural
-from tiltyard.ratings.agreement import Estimated
+from tiltyard.pages import plural
+from tiltyard.ratings import Estimated
 from tiltyard.review.assignment import Assignment, ReviewLog
 from tiltyard.review.desk import DrawnItem, Review, close_review
 from tiltyard.review.labels import PersonSummary, TeamAgreement, labels_of, summaries, team_agreement

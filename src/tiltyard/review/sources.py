@@ -13,16 +13,21 @@ from typing import Literal, NamedTuple
 import msgspec
 import numpy as np
 
-from tiltyard.arena.import_source import models_in, opened_source, read_answers
-from tiltyard.bank import AnswerKind
-from tiltyard.bank.answer_files import collect_answers, read_answer_file, read_prompt_file
-from tiltyard.bank.prompts import read_objects, read_prompts
-from tiltyard.bank.responses import Response, for_people
-from tiltyard.battles.conversations import Dialogue, read_dialogue
-from tiltyard.battles.reading import read_battles
+from tiltyard.arena import models_in, opened_source, read_answers
+from tiltyard.bank import (
+    AnswerKind,
+    Response,
+    collect_answers,
+    for_people,
+    read_answer_file,
+    read_objects,
+    read_prompt_file,
+    read_prompts,
+)
+from tiltyard.battles import Dialogue, read_battles, read_dialogue
 from tiltyard.errors import BankError, OptionError
-from tiltyard.judging.run_folder import read_lines, require
-from tiltyard.tournament.artifacts import MatchLine
+from tiltyard.judging import read_lines, require
+from tiltyard.tournament import MatchLine
 
 DrawMethod = Literal["simple", "by-pair"]
 

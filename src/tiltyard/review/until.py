@@ -12,10 +12,9 @@ import re
 
 import msgspec
 
-from tiltyard.boards.leaderboard import Leaderboard
+from tiltyard.boards import Leaderboard
 from tiltyard.errors import OptionError
-from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.ratings.ranks import FIRST_LOOK, anytime_half_width
+from tiltyard.ratings import FIRST_LOOK, POINTS_PER_LOGIT, anytime_half_width
 
 LEVEL = 0.95
 _WIDTH = re.compile(r"width: *([0-9]+(?:\.[0-9]+)?)")

@@ -19,41 +19,56 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import numpy as np
 
-from tiltyard.battles.battle import Battle
-from tiltyard.battles.careful import file_lines
-from tiltyard.battles.eval_logs import ScoredAnswer, ScoredRun, distinct_names, pair_scores, path_ends
-from tiltyard.battles.fast import (
+from tiltyard.battles import (
+    FORMAT_NAMES,
+    LIKELY,
+    LM_EVAL_SUMMARY,
+    LOG_FORMATS,
     LONG_LINE_BYTES,
+    MISSING,
+    NO_MAP,
+    OTHER_NAMES,
+    PAIR_KEYS,
+    PROMPT_COLUMNS,
+    Battle,
+    BattleFile,
+    BattleTable,
+    Codes,
+    FileKind,
+    Format,
+    Header,
+    Layout,
+    Opened,
+    RawColumn,
+    ReusableFrame,
+    ScoredAnswer,
+    ScoredRun,
     cell_sql,
     cells_of,
     check_condition,
     check_where,
+    distinct_names,
     enumerated,
+    file_lines,
     file_rows,
     filtered,
+    frame_rows,
+    header_of_rows,
     identifier,
+    json_object,
+    listed,
     literal,
+    log_reader,
+    pair_scores,
+    path_ends,
+    plain_columns,
+    read_runs,
     session,
+    suffix_kind,
     text_sql,
 )
-from tiltyard.battles.formats import (
-    FORMAT_NAMES,
-    LIKELY,
-    LOG_FORMATS,
-    NO_MAP,
-    OTHER_NAMES,
-    PROMPT_COLUMNS,
-    Format,
-    listed,
-)
-from tiltyard.battles.frames import ReusableFrame
-from tiltyard.battles.inputs import FileKind, Header, Part, RawColumn, header_of_rows, json_object, suffix_kind
-from tiltyard.battles.layout import Layout, plain_columns
-from tiltyard.battles.log_readers import LM_EVAL_SUMMARY, PAIR_KEYS, log_reader, read_runs
-from tiltyard.battles.opened import Opened, frame_rows
-from tiltyard.battles.table import MISSING, BattleTable, Codes
 from tiltyard.errors import BattleError, OptionError, OptionValue, ScoreError
-from tiltyard.options import Help, ReadingOptions, ScoreOptions, directions, takes
+from tiltyard.options import Help, ReadingOptions, ScoreOptions, accepts_options, directions
 from tiltyard.scores.table import CLUSTER_COLUMNS, DirectionFrom, ModelScores, ScoreTable, direction_of_name
 from tiltyard.types import order_of
 
@@ -115,7 +130,7 @@ class _Source(msgspec.Struct, frozen=True, eq=False):
     model: str
     item: int
     header: Header
-    part: Part | None = None
+    part: BattleFile | None = None
     frame: ReusableFrame | None = None
 
     def find(self, names: Iterable[str], mapped: str | None = None) -> RawColumn | None:
@@ -162,7 +177,7 @@ def holds_scores(data: Any, options: ReadScoresOptions) -> bool:
         return False
 
 
-def _file_holds_scores(opened: Opened, part: Part, options: ReadScoresOptions) -> bool:
+def _file_holds_scores(opened: Opened, part: BattleFile, options: ReadScoresOptions) -> bool:
     tool = opened.tool(part, "auto")
     if tool is None:
         return _are_scores(opened, opened.header(part), part.name, options)
@@ -232,7 +247,7 @@ def _numbers(source: _Source, mapped: Mapping[str, str]) -> list[RawColumn]:
     ]
 
 
-@takes(ReadScoresOptions)
+@accepts_options(ReadScoresOptions)
 def read_scores(data: Any, options: ReadScoresOptions) -> list[ScoreTable]:
     """The scores of files, frames, rows or logs: a table for each metric.
 
@@ -321,7 +336,7 @@ def _log_rows(model: str, run: ScoredRun) -> list[dict[str, Any]]:
     return rows
 
 
-def _short_names(parts: Sequence[Part]) -> dict[str, str]:
+def _short_names(parts: Sequence[BattleFile]) -> dict[str, str]:
     """A name for each file: its own without the ending, and as many folders as tell it from others."""
     paths = {part.name: Path(part.name) for part in parts}
     ends = path_ends([(*path.parts[:-1], _stem(path)) for path in paths.values()])
@@ -338,7 +353,7 @@ def _spooled(name: str, model: str, item: int, rows: Sequence[Mapping[str, Any]]
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tiltyard-")))
     encode = msgspec.json.Encoder(enc_hook=_plain).encode
     (folder / "rows.jsonl").write_bytes(b"\n".join(map(encode, rows)) + b"\n")
-    part = Part(folder / "rows.jsonl", name, FileKind.JSONL, zipped=False)
+    part = BattleFile(folder / "rows.jsonl", name, FileKind.JSONL, zipped=False)
     return _Source(name, model, item, header_of_rows(rows, "json"), part)
 
 

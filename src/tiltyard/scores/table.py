@@ -9,7 +9,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from tiltyard.battles.table import Codes
+from tiltyard.battles import Codes
 from tiltyard.errors import Message, OptionError, OptionValue
 from tiltyard.options import Direction
 from tiltyard.types import Floats, Ints

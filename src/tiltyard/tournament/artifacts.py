@@ -16,21 +16,28 @@ from typing import Any, TypedDict
 import msgspec
 import numpy as np
 
-from tiltyard.bank import Prompt, responses_path
-from tiltyard.bank.images import Image
-from tiltyard.bank.prompts import EarlierTurn, PlainValue
+from tiltyard.bank import EarlierTurn, Image, PlainValue, Prompt, responses_path
 from tiltyard.battles import Battle
-from tiltyard.boards.inputs import start_hashing
+from tiltyard.boards import start_hashing
 from tiltyard.files import file_sha256, write_arrays, write_json, write_lines, write_text
-from tiltyard.judging.bias import Check
-from tiltyard.judging.canaries import MissedCanary
-from tiltyard.judging.judge import Combine, JudgingResult, PanelVerdicts
-from tiltyard.judging.panel import PanelStudy, panel_members
-from tiltyard.judging.plan import Case, scores_of
-from tiltyard.judging.questions import TEMPLATE_VERSION, prompt_template
-from tiltyard.judging.records import Judgment, VerdictLabel, to_battle
-from tiltyard.judging.run_folder import versions
-from tiltyard.llm.provider import PYTHON, parse_model_name
+from tiltyard.judging import (
+    TEMPLATE_VERSION,
+    Case,
+    Check,
+    Combine,
+    JudgingResult,
+    Judgment,
+    MissedCanary,
+    PanelStudy,
+    PanelVerdicts,
+    VerdictLabel,
+    panel_members,
+    prompt_template,
+    scores_of,
+    to_battle,
+    versions,
+)
+from tiltyard.llm import PYTHON, parse_model_name
 from tiltyard.tournament.config import Mode, OpponentSettings, Task
 from tiltyard.tournament.plan import MatchList, RunPlan, TranscriptCounts
 from tiltyard.tournament.ratings import DimensionRatings, EloLine, JudgeHabits, PairTally

@@ -15,14 +15,18 @@ import msgspec
 
 from tiltyard.bank import PILOT_SEED, PILOT_SIZE
 from tiltyard.errors import ConfigError, OptionError
-from tiltyard.judging.adaptive import RoundGoal, RoundSettings
-from tiltyard.judging.judge import panel_name
-from tiltyard.judging.panel import PanelMember
-from tiltyard.judging.reading import check_form
-from tiltyard.judging.scoring import ScaleName, Scoring, make_scoring
-from tiltyard.llm.prices import Price
-from tiltyard.llm.provider import TIMEOUT_SECONDS
-from tiltyard.ratings.elo import K_MAX
+from tiltyard.judging import (
+    PanelMember,
+    RoundGoal,
+    RoundSettings,
+    ScaleName,
+    Scoring,
+    check_form,
+    make_scoring,
+    panel_name,
+)
+from tiltyard.llm import TIMEOUT_SECONDS, Price
+from tiltyard.ratings import K_MAX
 
 
 class RoundsSection(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,26 +11,22 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.battles.label_sheets import (
+from tiltyard.battles import (
     SIDES,
+    Opened,
     SheetDraw,
     SheetKey,
     SheetMatchup,
     draw_matchups,
     from_spreadsheet,
     is_sheet,
+    read_battles,
     read_filled_rows,
 )
-from tiltyard.battles.opened import Opened
-from tiltyard.battles.reading import read_battles
-from tiltyard.boards.bradley_terry import BradleyTerry
-from tiltyard.boards.leaderboard import EloReport, Leaderboard
-from tiltyard.boards.people import rate_with_people
-from tiltyard.boards.selection import Selection
-from tiltyard.boards.text import as_table
+from tiltyard.boards import BradleyTerry, Leaderboard, RatingsFile, Selection, as_table, rate_with_people
 from tiltyard.errors import BadRow, NoBattles, OptionError, OptionValue, TiltyardError
 from tiltyard.files import write_lines, write_text
-from tiltyard.judging.run_folder import read_lines, require
+from tiltyard.judging import read_lines, require
 from tiltyard.tournament.artifacts import MatchLine, calibrated_path
 
 SPREADSHEET_CODE = ("=", "+", "-", "@", "\t", "\r")
@@ -160,7 +156,7 @@ def calibrate_run(
             boards[dimension] = CalibratedBoard(None, _about_row(error) if isinstance(error, BadRow) else str(error))
             continue
         boards[dimension] = CalibratedBoard(board)
-        report = EloReport.of(board, arena=dimension, judge_model=judge_model)
+        report = RatingsFile.of(board, arena=dimension, judge_model=judge_model)
         write_text(calibrated_path(folder, dimension), report.to_json())
     return boards
 

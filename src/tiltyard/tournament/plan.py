@@ -11,17 +11,33 @@ from typing import TypeVar
 
 import msgspec
 
-from tiltyard.bank import AnswerKind, Prompt, Response, read_prompts, read_responses, responses_path, stratified_subset
-from tiltyard.bank.images import Image, ImageFinder
-from tiltyard.bank.responses import LEAST_CHARACTERS, render_transcript
+from tiltyard.bank import (
+    LEAST_CHARACTERS,
+    AnswerKind,
+    Image,
+    ImageFinder,
+    Prompt,
+    Response,
+    read_prompts,
+    read_responses,
+    render_transcript,
+    responses_path,
+    stratified_subset,
+)
 from tiltyard.errors import BankError, ConfigError, OptionError, TiltyardError
-from tiltyard.judging.adaptive import RoundSettings
-from tiltyard.judging.judge import panel_name
-from tiltyard.judging.panel import panel_members
-from tiltyard.judging.plan import NO_IMAGES, Case, CaseImages, LazySequence, Rubric, scores_of
-from tiltyard.judging.records import Matchup
-from tiltyard.llm.prices import IMAGE_TOKENS
-from tiltyard.llm.provider import parse_model_name
+from tiltyard.judging import (
+    NO_IMAGES,
+    Case,
+    CaseImages,
+    LazySequence,
+    Matchup,
+    RoundSettings,
+    Rubric,
+    panel_members,
+    panel_name,
+    scores_of,
+)
+from tiltyard.llm import IMAGE_TOKENS, parse_model_name
 from tiltyard.options import RunOptions
 from tiltyard.tournament.config import N_PERMS_MAX, EloSettings, Setup, Task, round_settings
 

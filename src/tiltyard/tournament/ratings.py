@@ -12,23 +12,18 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.bank.responses import STYLE, AnswerStyles
+from tiltyard.bank import STYLE, AnswerStyles
 from tiltyard.battles import BattleTable, Codes, Outcome, Source
-from tiltyard.boards import BradleyTerry, EloReport, Leaderboard
-from tiltyard.boards.bradley_terry import CENTRE
-from tiltyard.boards.certainty import coefficients
+from tiltyard.boards import CENTRE, BradleyTerry, Leaderboard, RatingsFile, coefficients
+from tiltyard.decisions import mean_result, results_of_a
 from tiltyard.decisions.contrast import contrast
-from tiltyard.decisions.prompts import scores
-from tiltyard.decisions.two_models import mean_result
 from tiltyard.errors import TiltyardError
-from tiltyard.judging.bias import MOST_INCONSISTENT
-from tiltyard.judging.plan import Case
-from tiltyard.judging.records import Judgment, VerdictLabel, in_pairs, repeated, to_battle
-from tiltyard.pages.tables import Table
+from tiltyard.judging import MOST_INCONSISTENT, Case, Judgment, VerdictLabel, in_pairs, repeated, to_battle
+from tiltyard.pages import Table
 from tiltyard.ratings import elo
 from tiltyard.tournament.config import EloSettings
 from tiltyard.types import Floats
-from tiltyard.validity.agreement import NO_ESTIMATE, Estimate, share, win_rate
+from tiltyard.validity import NO_ESTIMATE, Estimate, share, win_rate
 
 LEVEL = 0.95
 
@@ -136,7 +131,7 @@ def _one_rate(
     code = table.models.index(entrant)
     on_a = table.model_a == code
     ours = on_a | (table.model_b == code)
-    result = np.where(on_a, scores(table), 1.0 - scores(table))[ours]
+    result = np.where(on_a, results_of_a(table), 1.0 - results_of_a(table))[ours]
     prompts = table.text_column("question_id").codes[ours]
     rate = win_rate(result, prompts)
     won = ours & (table.outcome == np.where(on_a, Outcome.A.code, Outcome.B.code))
@@ -410,7 +405,7 @@ class DimensionRatings(msgspec.Struct, frozen=True, eq=False):
     entrants: tuple[str, ...]
     pairs: tuple[PairTally, ...]
     battles: BattleTable
-    board: EloReport | None
+    board: RatingsFile | None
     board_missing: str | None
     """Why there is no Bradley–Terry board, if so."""
     leaderboard: Leaderboard | None
@@ -473,7 +468,7 @@ def rate_dimension(
         entrants=decisive.models if len(decisive) else (),
         pairs=_tallies(dimension, battles),
         battles=battles,
-        board=None if board is None else EloReport.of(board, arena=dimension, judge_model=judge),
+        board=None if board is None else RatingsFile.of(board, arena=dimension, judge_model=judge),
         board_missing=why,
         leaderboard=board,
         habits=counts.habits(),

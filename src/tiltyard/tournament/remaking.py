@@ -14,22 +14,36 @@ import msgspec
 from tiltyard.bank import Prompt
 from tiltyard.errors import RunFolderError
 from tiltyard.files import copy_file, write_json
-from tiltyard.judging.adaptive import RoundGoal, RoundSettings
-from tiltyard.judging.judge import (
+from tiltyard.judging import (
+    Case,
+    CaseImages,
     Judge,
     JudgingOptions,
+    JudgingPlan,
     JudgingStats,
+    Judgment,
+    LazySequence,
+    Matchup,
+    PanelJudge,
+    Remade,
+    RoundGoal,
+    RoundSettings,
+    Rubric,
+    Scoring,
+    Verdict,
     Verdicts,
-    judge,
+    make_scoring,
+    panel_members,
+    prompt_columns,
+    read_lines,
+    read_object,
+    read_record,
+    require,
+    scores_of,
+    study_panel,
 )
-from tiltyard.judging.panel import PanelJudge, panel_members, study_panel
-from tiltyard.judging.plan import Case, CaseImages, JudgingPlan, LazySequence, Rubric, scores_of
-from tiltyard.judging.records import Judgment, Matchup, Verdict, prompt_columns
-from tiltyard.judging.run_folder import Remade, read_lines, read_object, read_record, require
-from tiltyard.judging.scoring import Scoring, make_scoring
-from tiltyard.llm.asking import AskingParts
-from tiltyard.llm.prices import PriceTable
-from tiltyard.llm.provider import parse_model_name
+from tiltyard.judging.judge import judge
+from tiltyard.llm import AskingParts, PriceTable, parse_model_name
 from tiltyard.tournament.artifacts import (
     JUDGE_PROMPTS,
     JudgePrompts,

@@ -11,29 +11,34 @@ import msgspec
 import numpy as np
 
 from tiltyard.battles import Outcome
-from tiltyard.boards import Leaderboard
-from tiltyard.boards.text import percent
+from tiltyard.boards import Leaderboard, percent
 from tiltyard.errors import OptionError
 from tiltyard.files import write_json
-from tiltyard.judging.adaptive import (
+from tiltyard.judging import (
     FAILED,
     AdaptiveRounds,
+    Case,
     Design,
     ImaginedWorld,
+    Judge,
+    JudgingPlan,
+    JudgingResult,
+    JudgingStats,
+    Judgment,
+    LazySequence,
+    OnVerdict,
     RoundGoal,
     RoundRecord,
     RoundSettings,
+    add_stats,
     estimate,
     forecast,
+    panel_members,
+    read_object,
+    to_battle,
 )
-from tiltyard.judging.judge import Judge, JudgingResult, JudgingStats, OnVerdict, add_stats, judge
-from tiltyard.judging.panel import panel_members
-from tiltyard.judging.plan import Case, JudgingPlan, LazySequence
-from tiltyard.judging.records import Judgment, to_battle
-from tiltyard.judging.run_folder import read_object
-from tiltyard.llm.asking import AskingSettings, Watch
-from tiltyard.llm.prices import Quote
-from tiltyard.llm.provider import MAKERS, parse_model_name
+from tiltyard.judging.judge import judge
+from tiltyard.llm import MAKERS, AskingSettings, Quote, Watch, parse_model_name
 from tiltyard.tournament.plan import RunPlan
 from tiltyard.types import Floats, Ints
 

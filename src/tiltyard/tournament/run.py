@@ -11,23 +11,41 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.bank.prompts import PlainValue
-from tiltyard.bank.responses import AnswerStyles
-from tiltyard.boards.leaderboard import EloReport
+from tiltyard.bank import AnswerStyles, PlainValue
+from tiltyard.boards import RatingsFile
 from tiltyard.errors import OptionError
 from tiltyard.files import remove_unfinished, write_json
-from tiltyard.judging.bias import Check
-from tiltyard.judging.canaries import canary_cases, canary_report, single_canaries
-from tiltyard.judging.function import JudgeFunction
-from tiltyard.judging.judge import Judge, JudgingResult, OnVerdict, judge
-from tiltyard.judging.panel import PanelJudge, PanelMember, PanelStudy, panel_members, study_panel
-from tiltyard.judging.plan import Case, JudgingPlan, case_of_each, scores_of
-from tiltyard.judging.questions import JudgeSettings
-from tiltyard.judging.records import Judgment, prompt_columns
-from tiltyard.judging.run_folder import Clock, iso_time, judge_by_name, new_folder, time_stamp, usage_report, utc_now
-from tiltyard.llm.asking import AskingParts, AskingSettings, Watch
-from tiltyard.llm.prices import PriceTable
-from tiltyard.llm.provider import parse_model_name
+from tiltyard.judging import (
+    Case,
+    Check,
+    Clock,
+    Judge,
+    JudgeFunction,
+    JudgeSettings,
+    JudgingPlan,
+    JudgingResult,
+    Judgment,
+    OnVerdict,
+    PanelJudge,
+    PanelMember,
+    PanelStudy,
+    canary_cases,
+    canary_report,
+    case_of_each,
+    iso_time,
+    judge_by_name,
+    new_folder,
+    panel_members,
+    prompt_columns,
+    scores_of,
+    single_canaries,
+    study_panel,
+    time_stamp,
+    usage_report,
+    utc_now,
+)
+from tiltyard.judging.judge import judge
+from tiltyard.llm import AskingParts, AskingSettings, PriceTable, Watch, parse_model_name
 from tiltyard.tournament.artifacts import (
     RunResults,
     dimension_results,
@@ -91,7 +109,7 @@ class RunResult(Comparable, msgspec.Struct, frozen=True, eq=False):
         return self.folder / "report.html"
 
     @property
-    def boards(self) -> dict[str, EloReport]:
+    def boards(self) -> dict[str, RatingsFile]:
         return {name: one.board for name, one in self.standings.items() if one.board is not None}
 
     @property

@@ -12,19 +12,23 @@ import msgspec
 import numpy as np
 
 from tiltyard.battles import Source
-from tiltyard.decisions.score_board import ScoreBoard, score_board
+from tiltyard.decisions import ScoreBoard
+from tiltyard.decisions.score_board import score_board
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.files import write_json, write_lines
-from tiltyard.judging.judge import JudgingResult
-from tiltyard.judging.plan import Case, scores_of
-from tiltyard.judging.records import JudgedAnswer, Judgment, Verdict
-from tiltyard.judging.scoring import Scoring
-from tiltyard.pages.figures import percent, plural
-from tiltyard.ratings.judged_scores import FEWEST_LABELLED, corrected_difference, separation
-from tiltyard.ratings.label_draw import DrawCheck, Trait, check_draw, kinds
-from tiltyard.ratings.score_differences import score_difference
-from tiltyard.scores import ReadScoresOptions, ScoreTable, read_scores
-from tiltyard.scores.reading import holds_scores
+from tiltyard.judging import Case, JudgedAnswer, JudgingResult, Judgment, Scoring, Verdict, scores_of
+from tiltyard.pages import percent, plural
+from tiltyard.ratings import (
+    FEWEST_LABELLED,
+    DrawCheck,
+    Trait,
+    check_draw,
+    corrected_difference,
+    kinds,
+    score_difference,
+    separation,
+)
+from tiltyard.scores import ReadScoresOptions, ScoreTable, holds_scores, read_scores
 from tiltyard.tournament.config import Setup
 from tiltyard.tournament.people import check_label_file
 from tiltyard.tournament.plan import MatchList

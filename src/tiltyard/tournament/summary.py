@@ -8,12 +8,9 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.boards.text import as_table
-from tiltyard.judging.bias import MOST_INCONSISTENT, Check
-from tiltyard.judging.judge import JudgingResult, add_stats
-from tiltyard.judging.plan import scores_of
-from tiltyard.pages.figures import plural
-from tiltyard.pages.tables import Table
+from tiltyard.boards import as_table
+from tiltyard.judging import MOST_INCONSISTENT, Check, JudgingResult, add_stats, scores_of
+from tiltyard.pages import Table, plural
 from tiltyard.tournament.artifacts import failed_questions, own_counts
 from tiltyard.tournament.ratings import DimensionRatings, baseline_text
 from tiltyard.tournament.scoring import DimensionScores, RunScores

@@ -9,26 +9,33 @@ from typing import Any, Literal
 
 import msgspec
 
-from tiltyard.arena.blindness import NOT_BLIND
-from tiltyard.arena.events import PhaseChanged, SettingsChanged
-from tiltyard.arena.exporting import open_export as open_export
-from tiltyard.arena.following.replay import period_of_log, study_of
-from tiltyard.arena.import_source import ImportFolder as ImportFolder
-from tiltyard.arena.import_source import opened_source
-from tiltyard.arena.importing import carry_out, prepare_import
-from tiltyard.arena.screening import hide_self_naming
-from tiltyard.arena.service import Arena
-from tiltyard.arena.store import Store, site_texts
-from tiltyard.arena.store.database import checked_url, without_secrets
-from tiltyard.arena.store.forgetting import open_store
-from tiltyard.arena.store.reading import events_in_order
-from tiltyard.arena.store.weeks import kept_weeks
-from tiltyard.arena.vote_import import import_votes
-from tiltyard.arena.weekly import weekly_report
+from tiltyard.arena import (
+    NOT_BLIND,
+    Arena,
+    PhaseChanged,
+    SettingsChanged,
+    carry_out,
+    hide_self_naming,
+    import_votes,
+    opened_source,
+    prepare_import,
+    weekly_report,
+)
+from tiltyard.arena import ImportFolder as ImportFolder
+from tiltyard.arena import open_export as open_export
+from tiltyard.arena.following import period_of_log, study_of
+from tiltyard.arena.store import (
+    Store,
+    checked_url,
+    events_in_order,
+    kept_weeks,
+    open_store,
+    site_texts,
+    without_secrets,
+)
 from tiltyard.bank import AnswerKind
 from tiltyard.errors import OptionError
-from tiltyard.reporting.weekly import keep_finished_weeks, weekly_page, write_folder
-from tiltyard.reporting.weekly_text import weekly_json, weekly_markdown
+from tiltyard.reporting import keep_finished_weeks, weekly_json, weekly_markdown, weekly_page, write_folder
 from tiltyard.verbs.policy import changed_text, policy_text, read_policy_file
 from tiltyard.web import serving
 from tiltyard.web.checkup import is_private

@@ -9,14 +9,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from tiltyard.errors import OptionError, OptionValue
-from tiltyard.judging.cache import ReplyLengths
-from tiltyard.judging.judge import Judge
-from tiltyard.judging.language_model import LanguageModelJudge
-from tiltyard.judging.panel import PanelJudge
-from tiltyard.judging.plan import JudgingPlan
-from tiltyard.judging.run_folder import utc_now
-from tiltyard.llm.asking import BATCH_FLOOR, AskingParts, AskingSettings
-from tiltyard.llm.prices import (
+from tiltyard.judging import Judge, JudgingPlan, LanguageModelJudge, PanelJudge, ReplyLengths, utc_now
+from tiltyard.llm import (
+    BATCH_FLOOR,
+    AskingParts,
+    AskingSettings,
     GroupQuote,
     PriceTable,
     Quote,
@@ -27,8 +24,7 @@ from tiltyard.llm.prices import (
     user_price_file,
 )
 from tiltyard.options import AskingOptions, ServerOptions
-from tiltyard.pages.figures import money, plural
-from tiltyard.pages.tables import Table
+from tiltyard.pages import Table, money, plural
 
 Result = TypeVar("Result")
 LOOK_SECONDS = 0.2

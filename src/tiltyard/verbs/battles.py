@@ -9,23 +9,19 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.battles.careful import BadRows
-from tiltyard.battles.opened import Opened
-from tiltyard.battles.reading import Peek, find_problems, peek
-from tiltyard.battles.reading import read_battles as read_battles
-from tiltyard.battles.stats import BattleStats, battle_stats
-from tiltyard.battles.writing import kind_to_write as kind_to_write
-from tiltyard.battles.writing import write_battles as write_battles
-from tiltyard.battles.writing import write_dataset as write_dataset
-from tiltyard.battles.writing import write_lines as write_lines
-from tiltyard.boards import EloReport, rate
-from tiltyard.boards.eval_records import Evaluator as Evaluator
-from tiltyard.boards.eval_records import write_eval_records
+from tiltyard.battles import BadRows, BattleStats, Opened, Peek, battle_stats, find_problems, peek
+from tiltyard.battles import kind_to_write as kind_to_write
+from tiltyard.battles import read_battles as read_battles
+from tiltyard.battles import write_battles as write_battles
+from tiltyard.battles import write_dataset as write_dataset
+from tiltyard.battles import write_lines as write_lines
+from tiltyard.boards import Evaluator as Evaluator
+from tiltyard.boards import RatingsFile, rate, write_eval_records
 from tiltyard.errors import Message, OptionError, OptionValue, TiltyardError
-from tiltyard.judging.run_folder import read_object
-from tiltyard.options import ReadingOptions, takes
+from tiltyard.judging import read_object
+from tiltyard.options import ReadingOptions, accepts_options
 from tiltyard.scores import ReadScoresOptions, holds_scores, read_scores
-from tiltyard.tournament.people import write_sheet as write_sheet
+from tiltyard.tournament import write_sheet as write_sheet
 from tiltyard.verbs.rendered import Rendered
 
 STATS_COLUMNS = ("question_id", "judge_model", "dimension", "inconsistent")
@@ -63,7 +59,7 @@ class CheckedBattles(msgspec.Struct, frozen=True):
         return Message(*parts, "\n" if odd else "", *(f"\n{one}" for one in odd))
 
 
-@takes(ReadingOptions)
+@accepts_options(ReadingOptions)
 def check(files: Any, options: ReadingOptions) -> CheckedBattles:
     """What is wrong with battles: each kind of problem, how often, and the first few.
 
@@ -80,7 +76,7 @@ def _peek(files: Any, options: ReadingOptions) -> Peek:
     return peek(files, options.format, options.default_source, options.map)
 
 
-@takes(ReadingOptions)
+@accepts_options(ReadingOptions)
 def stats(files: Any, options: ReadingOptions) -> Rendered:
     """Count what battles hold: models, outcomes, who met whom, and who cannot be compared.
 
@@ -97,7 +93,7 @@ def stats(files: Any, options: ReadingOptions) -> Rendered:
     return Rendered(counts.to_dict(), "\n".join(f"{name:<{width}}  {value}" for name, value in rows))
 
 
-@takes(ReadingOptions)
+@accepts_options(ReadingOptions)
 def inspect(files: Any, options: ReadingOptions) -> Rendered:
     """What files hold: battles or scores, their columns and models, and what is wrong with them.
 
@@ -140,17 +136,17 @@ def eval_records(out: str | Path, source: str | Path, by: Evaluator) -> list[Pat
         by: Who evaluated.
     """
     path, when = Path(source), None
-    reports: dict[str, EloReport]
+    reports: dict[str, RatingsFile]
     if (path / "manifest.json").is_file():
         files = sorted((path / "ratings").glob("*.json")) or sorted(path.glob("elo_ratings.json"))
         if not files:
             raise OptionError(f"{source} has no ratings: its run has not finished, or nothing could be rated.")
         when = read_object(path / "manifest.json").get("finished_at")
-        reports = {"" if one.stem == "elo_ratings" else one.stem: EloReport.read(one) for one in files}
+        reports = {"" if one.stem == "elo_ratings" else one.stem: RatingsFile.read(one) for one in files}
     elif path.suffix == ".json" and path.is_file() and b'"ratings"' in path.read_bytes():
-        reports = {"": EloReport.read(path)}
+        reports = {"": RatingsFile.read(path)}
     else:
-        reports = {"": EloReport.of(rate(source))}
+        reports = {"": RatingsFile.of(rate(source))}
     return write_eval_records(out, reports, by, retrieved_at=round(time.time(), 3), when=when)
 
 

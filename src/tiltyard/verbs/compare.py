@@ -7,20 +7,28 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tiltyard.battles.opened import Opened
-from tiltyard.boards import EloReport, Leaderboard
-from tiltyard.decisions import Difference, MetricsComparison, RunComparison
-from tiltyard.decisions.scores import compare_scores
-from tiltyard.decisions.two_boards import compare_ratings
-from tiltyard.decisions.two_models import compare_models
-from tiltyard.decisions.two_runs import compare_runs
+from tiltyard.battles import Opened
+from tiltyard.boards import Leaderboard, RatingsFile
+from tiltyard.decisions import (
+    Difference,
+    MetricsComparison,
+    RatingDifference,
+    RunComparison,
+    ScoreDifference,
+    battle_source,
+    compare_models,
+    compare_ratings,
+    is_run_folder,
+)
+from tiltyard.decisions.compare_runs import compare_runs
+from tiltyard.decisions.compare_scores import compare_scores
 from tiltyard.errors import OptionError, OptionValue
-from tiltyard.options import CompareOptions, takes
+from tiltyard.options import CompareOptions, accepts_options
 from tiltyard.scores import ReadScoresOptions, holds_scores
 from tiltyard.verbs.places import open_battles
 
 
-@takes(CompareOptions)
+@accepts_options(CompareOptions)
 def compare(new: Any, old: Any, options: CompareOptions) -> Difference | Any:
     """Is the new one better than the old one, by how much, how sure, and on which prompts.
 
@@ -54,37 +62,35 @@ def compare(new: Any, old: Any, options: CompareOptions) -> Difference | Any:
     return replace(compare_runs(*sides, options), page=partial(_page_of_runs, new, old))
 
 
-def _board(data: Any, name: str) -> tuple[str, EloReport] | None:
+def _board(data: Any, name: str) -> tuple[str, RatingsFile] | None:
     """A board and its name, as it is or from its ratings file; None where it is none."""
-    if isinstance(data, Leaderboard | EloReport):
-        return name, data if isinstance(data, EloReport) else EloReport.of(data)
+    if isinstance(data, Leaderboard | RatingsFile):
+        return name, data if isinstance(data, RatingsFile) else RatingsFile.of(data)
     path = Path(data) if isinstance(data, str | Path) else Path()
     is_board = path.suffix == ".json" and path.is_file() and b'"ratings"' in path.read_bytes()
-    return (str(data), EloReport.read(path)) if is_board else None
+    return (str(data), RatingsFile.read(path)) if is_board else None
 
 
-def _by_scores(answers: dict[str, Difference]) -> Difference | MetricsComparison:
+def _by_scores(answers: dict[str, ScoreDifference]) -> ScoreDifference | MetricsComparison:
     if len(answers) == 1:
         return replace(*answers.values(), page=_page_of_scores)
     return MetricsComparison(answers, page=_page_of_scores)
 
 
-def _page_of_scores(answer: Difference | MetricsComparison) -> str:
-    from tiltyard.reporting.comparison import score_page
+def _page_of_scores(answer: ScoreDifference | MetricsComparison) -> str:
+    from tiltyard.reporting import score_page
 
-    return score_page([answer] if isinstance(answer, Difference) else list(answer.metrics.values()))
+    return score_page([answer] if isinstance(answer, ScoreDifference) else list(answer.metrics.values()))
 
 
-def _page_of_models(battles: Any, options: CompareOptions, answer: Difference) -> str:
+def _page_of_models(battles: Any, options: CompareOptions, answer: RatingDifference) -> str:
     """The self-contained page with the grid of prompts, from the counted battles behind the answer."""
-    from tiltyard.battles.reading import read_battles
-    from tiltyard.battles.table import concat
-    from tiltyard.boards.selection import Selection, select
-    from tiltyard.decisions import open_source
+    from tiltyard.battles import concat, read_battles
+    from tiltyard.boards import Selection, select
     from tiltyard.options import ReadingOptions
-    from tiltyard.reporting.comparison import comparison_page, run_behind
+    from tiltyard.reporting import comparison_page, run_behind
 
-    origin = open_source(battles)
+    origin = battle_source(battles)
     kept = select(read_battles(origin.battles, **vars(options.part(ReadingOptions))), options.part(Selection))
     run = None if origin.folder is None else run_behind(origin.folder)
     texts = {prompt.prompt: prompt.text for prompt in answer.prompts if prompt.text is not None}
@@ -93,8 +99,7 @@ def _page_of_models(battles: Any, options: CompareOptions, answer: Difference) -
 
 def _page_of_runs(new: Any, old: Any, answer: RunComparison) -> str:
     """The page of two runs, with answers and the judge's words where both are run folders."""
-    from tiltyard.decisions import is_run_folder
-    from tiltyard.reporting.comparison import run_behind, runs_page
+    from tiltyard.reporting import run_behind, runs_page
 
     folders = [Path(one) for one in (new, old) if isinstance(one, str | Path) and is_run_folder(Path(one))]
     if len(folders) < 2:

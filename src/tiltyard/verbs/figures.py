@@ -40,10 +40,7 @@ def _known(numbers: Mapping[str, float | None], within: str = "") -> dict[str, f
 def _of_difference(one: Difference, within: str = "") -> dict[str, float]:
     numbers: dict[str, float | None] = {name: getattr(one, name) for name in ("difference", "low", "high")}
     numbers |= {"probability_better": one.probability_better, "n_prompts": one.n_prompts}
-    if one.scores is None:
-        numbers["n_battles"] = one.n_battles
-    else:
-        numbers |= {"new_mean": one.scores.new_mean, "old_mean": one.scores.old_mean}
+    numbers |= {name: getattr(one, name) for name in ("n_battles", "new_mean", "old_mean") if hasattr(one, name)}
     return _known(numbers, within)
 
 

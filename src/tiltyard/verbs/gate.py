@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from tiltyard.decisions import Difference, GateResult, MetricsComparison, MetricsGate, RunComparison
-from tiltyard.decisions.gate import judge_difference, judge_metrics
+from tiltyard.decisions import (
+    Difference,
+    GateResult,
+    MetricsComparison,
+    MetricsGate,
+    RunComparison,
+    judge_difference,
+    judge_metrics,
+)
 from tiltyard.errors import OptionError, OptionValue
-from tiltyard.options import CompareOptions, GateOptions, GateRule, options_of, takes
+from tiltyard.options import CompareOptions, GateOptions, GateRule, accepts_options, options_of
 from tiltyard.verbs.compare import compare
 
 
-@takes(GateOptions)
+@accepts_options(GateOptions)
 def gate(new: Any, old: Any, options: GateOptions) -> GateResult | MetricsGate:
     """May the new one replace the old one: better, not worse than the margin, worse, or cannot tell.
 

@@ -9,16 +9,11 @@ from pathlib import Path
 
 from tiltyard.bank import Prompt, read_prompts, read_responses, responses_path
 from tiltyard.errors import BudgetReached, ConfigError, MissingExtra, ModelError, OptionError, TiltyardError
-from tiltyard.llm.generation import EntrantSettings, Generated
-from tiltyard.llm.generation import generate as ask
-from tiltyard.llm.keys import load_env
-from tiltyard.llm.provider import TAKES_IMAGES, Provider, parse_model_name
-from tiltyard.llm.providers import make_provider
-from tiltyard.options import GenerateOptions, takes
-from tiltyard.pages.figures import money, plural
-from tiltyard.tournament.config import Entrant, Setup, load_setup
-from tiltyard.tournament.plan import PlanImages
-from tiltyard.tournament.run import asking_parts
+from tiltyard.llm import TAKES_IMAGES, EntrantSettings, Generated, Provider, load_env, make_provider, parse_model_name
+from tiltyard.llm import generate as ask
+from tiltyard.options import GenerateOptions, accepts_options
+from tiltyard.pages import money, plural
+from tiltyard.tournament import Entrant, PlanImages, Setup, asking_parts, load_setup
 from tiltyard.verbs.asking import to_end
 
 MOST_NAMED = 5
@@ -65,7 +60,7 @@ class GeneratedAnswers:
         )
 
 
-@takes(GenerateOptions)
+@accepts_options(GenerateOptions)
 def generate(config: str | Path, options: GenerateOptions) -> GeneratedAnswers:
     """Fill the entrants' response files from their models: only what is missing, so it can be run again.
 

@@ -7,16 +7,21 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from tiltyard.arena.heads import HeadFile, kept_heads, new_key, parse_heads, read_named, trusted_keys
-from tiltyard.arena.service import clock
-from tiltyard.arena.store import Store
+from tiltyard.arena import HeadFile, clock, kept_heads, new_key, parse_heads, read_named, trusted_keys
+from tiltyard.arena.store import (
+    NewHead,
+    Store,
+    Verification,
+    open_store,
+    public_head,
+    record_head,
+    state_head,
+    witness_lines,
+)
 from tiltyard.arena.store import verify as checking
-from tiltyard.arena.store.forgetting import open_store
-from tiltyard.arena.store.verify import Verification
-from tiltyard.arena.store.witnessing import NewHead, public_head, record_head, state_head, witness_lines
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.files import json_line, write_bytes, write_private
-from tiltyard.pages.figures import day, plural
+from tiltyard.pages import day, plural
 from tiltyard.verbs.arena import shown_url
 
 

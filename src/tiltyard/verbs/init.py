@@ -14,13 +14,13 @@ from typing import Any
 import msgspec
 import yaml
 
-from tiltyard.arena.policy import Policy
-from tiltyard.bank.answer_files import AnswerCollection, AnswerFile, collect_answers, read_answer_file, read_prompt_file
+from tiltyard.arena import Policy
+from tiltyard.bank import AnswerCollection, AnswerFile, collect_answers, read_answer_file, read_prompt_file
 from tiltyard.errors import Message, OptionError, OptionValue
 from tiltyard.files import write_text
-from tiltyard.judging.plan import Rubric
-from tiltyard.llm.provider import parse_model_name
-from tiltyard.options import InitOptions, takes
+from tiltyard.judging import Rubric
+from tiltyard.llm import parse_model_name
+from tiltyard.options import InitOptions, accepts_options
 from tiltyard.schemas import schema_file, schema_text
 
 POLICY, MODELS = "policy.yaml", "models.yaml"
@@ -54,7 +54,7 @@ class MadeFolder:
         return "\n".join(["next:", *steps])
 
 
-@takes(InitOptions)
+@accepts_options(InitOptions)
 def init(folder: str | Path, options: InitOptions) -> MadeFolder:
     """Make a bank, response files, a config and a rubric from your answer files, and say the next command.
 

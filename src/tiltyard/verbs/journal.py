@@ -5,10 +5,9 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tiltyard.llm.journal import forget_batch as forget_batch
-from tiltyard.llm.journal import list_batches
-from tiltyard.pages.figures import plural
-from tiltyard.pages.tables import Table
+from tiltyard.llm import forget_batch as forget_batch
+from tiltyard.llm import list_batches
+from tiltyard.pages import Table, plural
 from tiltyard.verbs.rendered import Rendered
 
 

@@ -13,14 +13,21 @@ import msgspec
 
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.files import json_text
-from tiltyard.judging.human_agreement import JudgeCheck, LabelledPair, check_judge, labelled_plan, read_labelled_pairs
-from tiltyard.judging.judge import Judge
-from tiltyard.judging.plan import Rubric, default_rubric
-from tiltyard.judging.questions import JudgeSettings
-from tiltyard.judging.run_folder import judge_by_name
-from tiltyard.llm.asking import AskingParts
-from tiltyard.options import JudgeCheckOptions, takes
-from tiltyard.pages.tables import Table
+from tiltyard.judging import (
+    Judge,
+    JudgeCheck,
+    JudgeSettings,
+    LabelledPair,
+    Rubric,
+    check_judge,
+    default_rubric,
+    judge_by_name,
+    labelled_plan,
+    read_labelled_pairs,
+)
+from tiltyard.llm import AskingParts
+from tiltyard.options import JudgeCheckOptions, accepts_options
+from tiltyard.pages import Table
 from tiltyard.verbs.asking import judging_quote, server_parts, to_end
 
 
@@ -48,7 +55,7 @@ class CheckedJudges:
     __str__ = render
 
 
-@takes(JudgeCheckOptions)
+@accepts_options(JudgeCheckOptions)
 def judge_check(pairs: str | Path, options: JudgeCheckOptions) -> CheckedJudges:
     """Compare a judge with people on labelled pairs: accuracy, agreement, kappa, flips, slot and length preference.
 

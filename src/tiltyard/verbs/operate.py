@@ -7,22 +7,35 @@ from contextlib import closing
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+from tiltyard.arena import (
+    DAY,
+    AnyBody,
+    Arena,
+    ArenaState,
+    VoteStanding,
+    clock,
+    lost_blindness,
+    plan_rotation,
+    prompt_exposures,
+    public_prompts,
+    screening,
+)
 from tiltyard.arena import events as e
-from tiltyard.arena import screening
-from tiltyard.arena.blindness import lost_blindness, public_prompts
-from tiltyard.arena.events import AnyBody
-from tiltyard.arena.rotation import plan_rotation, prompt_exposures
-from tiltyard.arena.service import Arena, clock
-from tiltyard.arena.state import ArenaState, VoteStanding
-from tiltyard.arena.store.checkpoints import load_state, load_votes
-from tiltyard.arena.store.desk import latest_comments, reported_answers, settle_reports
-from tiltyard.arena.store.forgetting import delete_comment, open_store
-from tiltyard.arena.store.invitations import all_invitations, make_invitations, revoke_invitations
-from tiltyard.arena.store.reading import latest_events
-from tiltyard.arena.units import DAY
+from tiltyard.arena.store import (
+    all_invitations,
+    delete_comment,
+    latest_comments,
+    latest_events,
+    load_state,
+    load_votes,
+    make_invitations,
+    open_store,
+    reported_answers,
+    revoke_invitations,
+    settle_reports,
+)
 from tiltyard.errors import OptionError
-from tiltyard.pages.figures import day, plural
-from tiltyard.pages.tables import Table, TableColumn
+from tiltyard.pages import Table, TableColumn, day, plural
 from tiltyard.verbs.rendered import Rendered
 from tiltyard.web.admin_views import model_lines
 from tiltyard.web.settings import check_web_address

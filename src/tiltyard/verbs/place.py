@@ -7,21 +7,32 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.errors import TiltyardError
-from tiltyard.judging.language_model import LanguageModelJudge
-from tiltyard.judging.run_folder import utc_now
-from tiltyard.llm.prices import quote
-from tiltyard.options import PlacementOptions, PlaceOptions, VerbOptions, takes
-from tiltyard.placement.answers import make_answers, make_judge, name_of
-from tiltyard.placement.folder import FolderRatings, rate_folder, read_recipe
-from tiltyard.placement.plan import make_plan, with_judge
-from tiltyard.placement.rounds import Participants, RoundResult
-from tiltyard.placement.run import PlacementResult, likely_exchanges, likely_judging_plan, run_folder, run_placement
+from tiltyard.judging import LanguageModelJudge, utc_now
+from tiltyard.llm import quote
+from tiltyard.options import PlacementOptions, PlaceOptions, VerbOptions, accepts_options
+from tiltyard.placement import (
+    FolderRatings,
+    Participants,
+    PlacementResult,
+    RoundResult,
+    likely_exchanges,
+    likely_judging_plan,
+    make_answers,
+    make_judge,
+    make_plan,
+    name_of,
+    rate_folder,
+    read_recipe,
+    run_folder,
+    run_placement,
+    with_judge,
+)
 from tiltyard.publishing import check_run
 from tiltyard.reporting import write_report
 from tiltyard.verbs.asking import AskingQuote, server_parts, to_end
 
 
-@takes(PlacementOptions)
+@accepts_options(PlacementOptions)
 def place(options: PlacementOptions) -> PlacementResult | Any:
     """Place one new model among models that people voted on, by a judge, and save everything that the result needs.
 
@@ -69,7 +80,7 @@ def _tell_round(options: VerbOptions, last: RoundResult) -> None:
     )
 
 
-@takes(VerbOptions)
+@accepts_options(VerbOptions)
 def recompute(folder: str | Path, options: VerbOptions) -> FolderRatings:
     """Rate a saved placement again from its files, and compare.
 

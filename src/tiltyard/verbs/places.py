@@ -40,7 +40,7 @@ def open_battles(battles: Any, options: OptionsT) -> tuple[Any, OptionsT]:
 
 def _arena(url: str) -> tuple[Any, dict[str, Any]]:
     """The battles of an arena, its prompts, and what its board clusters by."""
-    from tiltyard.arena.exporting import open_export
+    from tiltyard.arena import open_export
 
     with open_export(url) as export:
         return list(export.rows), {"texts": export.texts, "cluster": export.cluster}
@@ -48,9 +48,8 @@ def _arena(url: str) -> tuple[Any, dict[str, Any]]:
 
 def _review(folder: str, options: VerbOptions) -> tuple[Any, dict[str, Any]]:
     """The battles of a review. Its reviewers are a fixed panel, so what varies is the prompts."""
-    from tiltyard.pages.figures import plural
-    from tiltyard.review.desk import open_review
-    from tiltyard.review.results import ReviewResult, agreement_sentence, battle_rows, panel_words
+    from tiltyard.pages import plural
+    from tiltyard.review import ReviewResult, agreement_sentence, battle_rows, open_review, panel_words
 
     result = ReviewResult.of(open_review(Path(folder)))
     rows = list(battle_rows(result, result.finished))

@@ -8,14 +8,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tiltyard.boards.estimator import check_whole
-from tiltyard.decisions import Assumptions, CallPrice, Goal, SamplePlan, plan_difference, plan_from_battles, plan_top
-from tiltyard.decisions.score_plan import plan_from_scores
-from tiltyard.decisions.units import POINTS
+from tiltyard.boards import check_whole
+from tiltyard.decisions import (
+    POINTS,
+    Assumptions,
+    CallPrice,
+    Goal,
+    SamplePlan,
+    plan_difference,
+    plan_from_battles,
+    plan_from_scores,
+    plan_top,
+)
 from tiltyard.errors import OptionError, OptionValue, TiltyardError
-from tiltyard.judging.run_folder import utc_now
-from tiltyard.llm.prices import PriceTable, how_to_state_prices, is_old, user_price_file
-from tiltyard.llm.provider import Usage
+from tiltyard.judging import utc_now
+from tiltyard.llm import PriceTable, Usage, how_to_state_prices, is_old, user_price_file
 from tiltyard.options import (
     AssumedOptions,
     BattleOptions,
@@ -25,9 +32,9 @@ from tiltyard.options import (
     PriceOptions,
     ScoreOptions,
     SideOptions,
+    accepts_options,
     callable_alone,
     options_of,
-    takes,
 )
 from tiltyard.scores import ReadScoresOptions, holds_scores
 from tiltyard.verbs.places import open_battles
@@ -40,7 +47,7 @@ OF_NO_BATTLES = options_of(AssumedOptions, PriceOptions).keys()
 
 
 @callable_alone
-@takes(PlanOptions)
+@accepts_options(PlanOptions)
 def plan(
     new: str | Path | None = None, old: str | Path | None = None, options: PlanOptions = DEFAULTS
 ) -> SamplePlan | Any:

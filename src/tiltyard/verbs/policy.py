@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import yaml
 
-from tiltyard.arena.policy import Policy as Policy
-from tiltyard.arena.policy import read_policy
+from tiltyard.arena import Policy as Policy
+from tiltyard.arena import read_policy
 from tiltyard.errors import OptionError
 
 

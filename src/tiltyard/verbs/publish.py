@@ -9,17 +9,14 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.battles.inputs import find_parts
+from tiltyard.battles import BattleTable, find_parts, read_battles
 from tiltyard.battles.missing_verdicts import missing_verdicts
-from tiltyard.battles.reading import read_battles
-from tiltyard.battles.table import BattleTable
-from tiltyard.boards.leaderboard import EloReport
-from tiltyard.decisions import is_run_folder, open_source
+from tiltyard.boards import RatingsFile
+from tiltyard.decisions import battle_source, is_run_folder
 from tiltyard.errors import RunFolderError, TiltyardError
-from tiltyard.judging.run_folder import read_object
-from tiltyard.options import PublishOptions, ReadingOptions, takes
-from tiltyard.publishing.publication import BoardRules, StaticSite, notes_on, static_site
-from tiltyard.publishing.site import write_publication
+from tiltyard.judging import read_object
+from tiltyard.options import PublishOptions, ReadingOptions, accepts_options
+from tiltyard.publishing import BoardRules, StaticSite, notes_on, static_site, write_publication
 
 
 class PublishedFolder(msgspec.Struct, frozen=True, eq=False):
@@ -45,7 +42,7 @@ class PublishedFolder(msgspec.Struct, frozen=True, eq=False):
         )
 
 
-@takes(PublishOptions)
+@accepts_options(PublishOptions)
 def publish(source: str | Path, out: str | Path, options: PublishOptions) -> PublishedFolder:
     """Write a static site of a board: its models, comparisons, battles and methods, to be served anywhere.
 
@@ -68,7 +65,7 @@ SAME_RATING = 0.05
 def _open(source: str, options: PublishOptions) -> StaticSite:
     """What a source publishes."""
     if _is_database(source):
-        from tiltyard.publishing.arenas import arena_site
+        from tiltyard.publishing import arena_site
 
         return arena_site(source if "://" in source else f"sqlite:///{source}", options)
     folder = Path(source)
@@ -94,9 +91,9 @@ def _from_folder(folder: Path, options: PublishOptions) -> StaticSite:
     if manifest.get("finished_at") is None:
         raise RunFolderError(f"{folder} has not finished. Finish it (`tiltyard run` or `place` again), then publish.")
     kind = "placement" if manifest.get("kind") == "placement" else "run"
-    stated: dict[str | None, EloReport] = {}
+    stated: dict[str | None, RatingsFile] = {}
     for path in [folder / "elo_ratings.json"] if kind == "placement" else sorted((folder / "ratings").glob("*.json")):
-        stated[None if kind == "placement" else path.stem] = EloReport.read(path)
+        stated[None if kind == "placement" else path.stem] = RatingsFile.read(path)
     rules = BoardRules(
         ties=options.ties,
         min_battles=options.min_battles,
@@ -104,7 +101,7 @@ def _from_folder(folder: Path, options: PublishOptions) -> StaticSite:
         anchor=options.anchor or next((_anchor(one) for one in stated.values() if _anchor(one)), None),
         evaluated=next((one.model for one in stated.values() if one.model), None) if kind == "placement" else None,
     )
-    texts = open_source(folder).prompt_texts() if options.texts else {}
+    texts = battle_source(folder).prompt_texts() if options.texts else {}
     table = _read(str(folder))
     title = options.title or folder.resolve().name
     notes = notes_on(table)
@@ -118,12 +115,12 @@ def _missing(source: str | Path) -> str:
     return f"{missing.sentence}: they are in no rating." if missing else ""
 
 
-def _anchor(stated: EloReport) -> tuple[str, float] | None:
+def _anchor(stated: RatingsFile) -> tuple[str, float] | None:
     anchor = stated.details.get("anchor")
     return (str(anchor["model"]), float(anchor["rating"])) if isinstance(anchor, dict) else None
 
 
-def _differences(made: StaticSite, stated: Mapping[str | None, EloReport]) -> list[str]:
+def _differences(made: StaticSite, stated: Mapping[str | None, RatingsFile]) -> list[str]:
     """What the source's own ratings say otherwise, in sentences: corrected by people, calibrated, with other ends."""
     differences = []
     for one in made.boards:

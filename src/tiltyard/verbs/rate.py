@@ -7,20 +7,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tiltyard.battles.eval_logs import check_tie_band
-from tiltyard.battles.opened import Opened
-from tiltyard.battles.table import BattleTable
-from tiltyard.boards import BoardsByValue, EloReport, Leaderboard, PermutationElo
-from tiltyard.boards.charts import SUFFIXES as SUFFIXES
-from tiltyard.boards.charts import check_path as check_path
-from tiltyard.boards.inputs import Estimator, is_remote
-from tiltyard.boards.rating import make_estimator, rate_with
-from tiltyard.boards.rating import rate_by as boards_by_value
-from tiltyard.decisions import ScoreBoard, ScoreBoards
-from tiltyard.decisions.score_board import score_boards
-from tiltyard.decisions.scores import ABOUT_BATTLES
+from tiltyard.battles import BattleTable, Opened, check_tie_band
+from tiltyard.boards import SUFFIXES as SUFFIXES
+from tiltyard.boards import (
+    BoardsByValue,
+    Estimator,
+    Leaderboard,
+    PermutationElo,
+    RatingsFile,
+    make_estimator,
+    open_source,
+    rate_with,
+)
+from tiltyard.boards import check_path as check_path
+from tiltyard.boards import rate_by as boards_by_value
+from tiltyard.decisions import ABOUT_BATTLES, ScoreBoard, ScoreBoards, score_boards
 from tiltyard.errors import Message, OptionError, OptionValue, RatingError
-from tiltyard.options import BoardOptions, RateOptions, ScoreBoardOptions, VerbOptions, options_of, takes
+from tiltyard.options import BoardOptions, RateOptions, ScoreBoardOptions, VerbOptions, accepts_options, options_of
 from tiltyard.scores import ReadScoresOptions, as_battles, holds_scores, read_scores
 
 LONG_SECONDS = 5.0
@@ -29,7 +32,7 @@ OF_MEANS = options_of(ScoreBoardOptions).keys() - set(ABOUT_BATTLES) | options_o
 OF_RATINGS = options_of(RateOptions).keys()
 
 
-@takes(BoardOptions)
+@accepts_options(BoardOptions)
 def rate(battles: Any, options: BoardOptions) -> Leaderboard | Any:
     """A leaderboard from battles; from scores of answers, which have no winner, a `ScoreBoard` of means.
 
@@ -56,7 +59,7 @@ def rate(battles: Any, options: BoardOptions) -> Leaderboard | Any:
             OptionValue("where", None),
             ".",
         )
-    data = Opened.of(battles)
+    data = open_source(battles, options)
     if _are_scores(data, options):
         if not options.as_battles:
             return _means(data, options)
@@ -76,7 +79,7 @@ def rate(battles: Any, options: BoardOptions) -> Leaderboard | Any:
     return BoardsByValue(options.by, compared, tuple(Message(*error.args) for error in left_out))
 
 
-@takes(BoardOptions)
+@accepts_options(BoardOptions)
 def rate_by(battles: Any, column: str, options: BoardOptions) -> BoardsByValue:
     """One leaderboard for each value of a column: `rate` with `by`, for battles.
 
@@ -93,7 +96,7 @@ def rate_by(battles: Any, column: str, options: BoardOptions) -> BoardsByValue:
 
 
 def _are_scores(data: Opened, options: BoardOptions) -> bool:
-    if is_remote(data, options) or "-" in data.paths:
+    if data.engine == "spark" or "-" in data.paths:
         return False
     reading = options.part(ReadScoresOptions)
     return holds_scores(data, replace(reading, tie_band=None) if options.as_battles else reading)
@@ -136,6 +139,6 @@ def _compared(board: Leaderboard, earlier: Any) -> Leaderboard:
     if earlier is None:
         return board
     is_file = isinstance(earlier, str | Path)
-    moved = board.changes_since(EloReport.read(earlier) if is_file else earlier)
+    moved = board.changes_since(RatingsFile.read(earlier) if is_file else earlier)
     comparison = {"with": str(earlier) if is_file else "another board", **moved.to_dict()}
     return replace(board, details={**board.details, "comparison": comparison})

@@ -11,18 +11,34 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.boards import EloReport
+from tiltyard.boards import RatingsFile
 from tiltyard.errors import ConfigError, OptionError, RunFolderError, TiltyardError
 from tiltyard.files import file_sha256, write_json
-from tiltyard.judging.judge import Judge, JudgingResult, judge, panel_name
-from tiltyard.judging.plan import JudgingPlan, Rubric
-from tiltyard.judging.records import Judgment, prompt_columns
-from tiltyard.judging.run_folder import again, read_lines, read_object, require, usage_report
-from tiltyard.options import RejudgeOptions, takes
-from tiltyard.tournament.config import OpponentSettings, load_setup
-from tiltyard.tournament.ratings import DimensionRatings
-from tiltyard.tournament.remaking import read_cases
-from tiltyard.tournament.run import asking_parts, make_judge, rate_all
+from tiltyard.judging import (
+    Judge,
+    JudgingPlan,
+    JudgingResult,
+    Judgment,
+    Rubric,
+    again,
+    panel_name,
+    prompt_columns,
+    read_lines,
+    read_object,
+    require,
+    usage_report,
+)
+from tiltyard.judging.judge import judge
+from tiltyard.options import RejudgeOptions, accepts_options
+from tiltyard.tournament import (
+    DimensionRatings,
+    OpponentSettings,
+    asking_parts,
+    load_setup,
+    make_judge,
+    rate_all,
+    read_cases,
+)
 from tiltyard.verbs.asking import judging_quote, to_end
 
 
@@ -57,7 +73,7 @@ class RejudgedRun:
         return "\n".join(lines)
 
 
-@takes(RejudgeOptions)
+@accepts_options(RejudgeOptions)
 def rejudge(folder: str | Path, options: RejudgeOptions) -> RejudgedRun:
     """Judge the matchups of a finished run by another judge, and say what changed: verdicts, ratings, ranks.
 
@@ -227,6 +243,6 @@ def _ranks(path: Path, standing: DimensionRatings) -> dict[str, Any] | None:
     if standing.board is None or not path.exists():
         return None
     try:
-        return standing.board.changes_since(EloReport.read(path)).to_dict()
+        return standing.board.changes_since(RatingsFile.read(path)).to_dict()
     except TiltyardError:
         return None

@@ -9,23 +9,26 @@ from typing import Any
 
 from tiltyard.arena.store import Store
 from tiltyard.files import write_text
-from tiltyard.reporting.review import review_page
-from tiltyard.review.desk import Review, close_review, open_review, served_at
-from tiltyard.review.desk import change_people as change_people
-from tiltyard.review.desk import erase_names as erase_names
-from tiltyard.review.desk import start_review as start_review
-from tiltyard.review.results import (
+from tiltyard.reporting import review_page
+from tiltyard.review import (
+    Review,
     ReviewResult,
     agreement_sentence,
+    close_review,
     conclusion,
     look,
+    open_review,
     percent,
     remarks,
+    served_at,
     status_values,
 )
-from tiltyard.review.results import export as export
-from tiltyard.review.results import preference_rows as preference_rows
-from tiltyard.review.sources import read_source as read_source
+from tiltyard.review import change_people as change_people
+from tiltyard.review import erase_names as erase_names
+from tiltyard.review import export as export
+from tiltyard.review import preference_rows as preference_rows
+from tiltyard.review import read_source as read_source
+from tiltyard.review import start_review as start_review
 from tiltyard.verbs.rendered import Rendered
 from tiltyard.web import serving
 from tiltyard.web.checkup import is_private

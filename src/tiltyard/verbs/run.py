@@ -7,26 +7,31 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.errors import OptionError
-from tiltyard.judging.function import function_name
-from tiltyard.judging.judge import Judge
-from tiltyard.judging.language_model import LanguageModelJudge
-from tiltyard.judging.panel import judge_in_words
-from tiltyard.judging.plan import JudgingPlan
-from tiltyard.judging.run_folder import utc_now
-from tiltyard.llm.asking import AskingParts
-from tiltyard.options import RunOptions, TournamentOptions, takes
-from tiltyard.pages.figures import money, plural
+from tiltyard.judging import Judge, JudgingPlan, LanguageModelJudge, function_name, judge_in_words, utc_now
+from tiltyard.llm import AskingParts
+from tiltyard.options import RunOptions, TournamentOptions, accepts_options
+from tiltyard.pages import money, plural
 from tiltyard.reporting import write_report
-from tiltyard.tournament.config import load_setup
-from tiltyard.tournament.plan import RunPlan, make_plan
-from tiltyard.tournament.rounds import calls_of_budget, make_forecast, round_line
-from tiltyard.tournament.run import RunResult, asking_parts, make_judge, make_judging_plan, run_folder, run_tournament
-from tiltyard.tournament.scoring import check_people
-from tiltyard.tournament.summary import board_text
+from tiltyard.tournament import (
+    RunPlan,
+    RunResult,
+    asking_parts,
+    board_text,
+    calls_of_budget,
+    check_people,
+    load_setup,
+    make_forecast,
+    make_judge,
+    make_judging_plan,
+    make_plan,
+    round_line,
+    run_folder,
+    run_tournament,
+)
 from tiltyard.verbs.asking import AskingQuote, judging_quote, to_end
 
 
-@takes(TournamentOptions)
+@accepts_options(TournamentOptions)
 def run(config: str | Path, options: TournamentOptions) -> RunResult | Any:
     """Judge a tournament in both orders, rate it, and write its folder with a report.
 

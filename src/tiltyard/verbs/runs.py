@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.errors import OptionError, OptionValue, RunFolderError
-from tiltyard.judging.run_folder import read_object
-from tiltyard.llm.journal import list_batches
-from tiltyard.reporting.comparison import run_behind
+from tiltyard.judging import read_object
+from tiltyard.llm import list_batches
+from tiltyard.reporting import run_behind
 from tiltyard.verbs.rendered import Rendered
 
 FACTS = ("mode", "judge_model", "model", "entrants", "dimensions", "pairs", "started_at", "finished_at")

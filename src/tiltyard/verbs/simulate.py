@@ -8,10 +8,18 @@ from typing import Any, cast
 
 import msgspec
 
-from tiltyard.arena.simulation import SimulationResult, SimulationSettings, simulate
-from tiltyard.arena.simulation.attack_lab import LabResult, LabSettings, attack_lab
-from tiltyard.arena.simulation.ledger import RecordingArena, keep_log
-from tiltyard.arena.simulation.population import Attack, AttackKind
+from tiltyard.arena.simulation import (
+    Attack,
+    AttackKind,
+    LabResult,
+    LabSettings,
+    RecordingArena,
+    SimulationResult,
+    SimulationSettings,
+    keep_log,
+    simulate,
+)
+from tiltyard.arena.simulation.attack_lab import attack_lab
 from tiltyard.verbs.arena import shown_url
 from tiltyard.verbs.policy import read_policy_file
 from tiltyard.verbs.rendered import Rendered

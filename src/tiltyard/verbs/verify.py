@@ -12,16 +12,19 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.arena.events import Choice
-from tiltyard.arena.heads import Head, HeadFile, kept_heads, trusted_keys
-from tiltyard.arena.witness import Finding, KeptProof, check_witness
+from tiltyard.arena import Choice, Finding, Head, HeadFile, KeptProof, check_witness, kept_heads, trusted_keys
 from tiltyard.errors import OptionError, OptionValue, TiltyardError
-from tiltyard.options import VerifyOptions, takes
-from tiltyard.pages.escaping import shortened
-from tiltyard.pages.figures import points
-from tiltyard.publishing import check_folder, check_run
-from tiltyard.publishing.fetching import MOST_MANIFEST, RemoteHost, bounded_lines, fetch_folder
-from tiltyard.publishing.folder import MANIFEST
+from tiltyard.options import VerifyOptions, accepts_options
+from tiltyard.pages import points, shortened
+from tiltyard.publishing import (
+    MANIFEST,
+    MOST_MANIFEST,
+    RemoteHost,
+    bounded_lines,
+    check_folder,
+    check_run,
+    fetch_folder,
+)
 
 WITNESS_PATH = "/api/v1/witness.jsonl"
 HEADS_PATH = "/api/v1/heads"
@@ -29,7 +32,7 @@ SHA256, RECEIPT = re.compile(r"[0-9a-f]{64}"), re.compile(rf"[^=]+(=({'|'.join(C
 VERIFIABLE = "name a folder that `tiltyard publish` wrote, a witness file of an arena, or the address of either."
 
 
-@takes(VerifyOptions)
+@accepts_options(VerifyOptions)
 def verify(source: str | Path, options: VerifyOptions) -> Finding:
     """Recompute what somebody published from what is vouched for, and compare all of it.
 

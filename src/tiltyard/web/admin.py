@@ -18,11 +18,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from tiltyard.arena import AppendEvents, in_parts, lost_blindness
 from tiltyard.arena import events as e
-from tiltyard.arena.blindness import lost_blindness
-from tiltyard.arena.commands import AppendEvents
-from tiltyard.arena.importing import in_parts
-from tiltyard.arena.store.reading import latest_decision, latest_events, prompt_texts
+from tiltyard.arena.store import delete_comment, latest_decision, latest_events, prompt_texts, settle_reports
 from tiltyard.errors import OptionError, StoreError, TiltyardError
 from tiltyard.web import admin_views, health
 from tiltyard.web.admin_cases import CaseKind, ReviewItem, Screener
@@ -50,7 +48,7 @@ class _Desk:
 
 
 def _desk(request: Request) -> _Desk:
-    """Add the administrator's pages to a site; without a secret, their addresses do not exist."""
+    """What the pages share; without a secret, their addresses do not exist."""
     site = site_of(request)
     if site.settings.admin_secret is None:
         raise HTTPException(404)
@@ -102,11 +100,6 @@ def desk(path: str, tab: str, look: Answer | None = None, change: Answer | None 
     return routes if change is None else [*routes, Route(HOME + path, checked(change), methods=["POST"])]
 
 
-def check_token(request: Request, token: str) -> None:
-    """Refuse a form that none of these pages made for this login."""
-    site_of(request).visitors.check_form(request, token, _purpose(request))
-
-
 def _purpose(request: Request) -> str:
     return f"admin\n{request.state.admin_session.name}"
 
@@ -124,10 +117,10 @@ def admin_page(
     return site.page(template or f"admin_{tab}.html", {**frame, **context}, status=status)
 
 
-async def posted(request: Request, most_bytes: int = 65_536) -> Mapping[str, str]:
+async def posted(request: Request) -> Mapping[str, str]:
     """The form of a logged-in administrator, checked to come from one of these pages."""
-    form = await form_of(request, most_bytes)
-    check_token(request, form.get("token", ""))
+    form = await form_of(request)
+    site_of(request).visitors.check_form(request, form.get("token", ""), _purpose(request))
     return form
 
 
@@ -216,7 +209,7 @@ async def overview(request: Request) -> Response:
     if result.store is not None:
         store = site.engine.arena.store
         written = await asyncio.to_thread(latest_events, store, admin_views.ACTIONS, 20)
-        actions = [(event.at, event.seq, *admin_views.said_of(event.body)) for event in written]
+        actions = [(event.at, event.seq, *admin_views.event_label(event.body)) for event in written]
     board = site.observatory.snapshot.board if result.board_seq is not None else None
     context = {"health": result, "totals": totals, "actions": actions, "board": board}
     return admin_page(request, "overview", context, template="admin.html")
@@ -232,28 +225,27 @@ async def prompts(request: Request) -> Response:
     site = site_of(request)
     lines = await site.engine.read(admin_views.prompt_lines)
     texts = await asyncio.to_thread(prompt_texts, site.engine.arena.store)
-    shown = {name: admin_views.excerpt(text) for name, text in texts.items()}
-    return admin_page(request, "prompts", {"lines": lines, "texts": shown})
+    excerpts = {name: admin_views.excerpt(text) for name, text in texts.items()}
+    return admin_page(request, "prompts", {"lines": lines, "texts": excerpts})
 
 
 async def switch_model(request: Request) -> Response:
     """Switch a model on or off."""
     form = await posted(request)
-    name, on = form.get("name", ""), choice_of(form, "to", "on", "off") == "on"
-    return await _switch(
-        request, "models", e.ModelEnabled(model=name) if on else e.ModelDisabled(model=name), "model", on=on
-    )
+    name, to = form.get("name", ""), choice_of(form, "to", "on", "off")
+    body = e.ModelEnabled(model=name) if to == "on" else e.ModelDisabled(model=name)
+    return await _switch(request, "models", body, f"model_{to}")
 
 
 async def switch_prompt(request: Request) -> Response:
     """Switch a prompt on or off."""
     form = await posted(request)
-    name, on = form.get("name", ""), choice_of(form, "to", "on", "off") == "on"
-    body = e.PromptEnabled(prompt_id=name) if on else e.PromptDisabled(prompt_id=name)
-    seen = on and await site_of(request).engine.read(
+    name, to = form.get("name", ""), choice_of(form, "to", "on", "off")
+    body = e.PromptEnabled(prompt_id=name) if to == "on" else e.PromptDisabled(prompt_id=name)
+    seen = to == "on" and await site_of(request).engine.read(
         lambda state: state.catalog.has_prompt(name) and lost_blindness(state, name)
     )
-    return await _switch(request, "prompts", body, "seen_prompt" if seen else "prompt", on=on)
+    return await _switch(request, "prompts", body, f"{'seen_prompt' if seen else 'prompt'}_{to}")
 
 
 async def reports(request: Request) -> Response:
@@ -263,19 +255,30 @@ async def reports(request: Request) -> Response:
     return admin_page(request, "reports", await asyncio.to_thread(admin_views.report_lines, engine.arena.store, off))
 
 
+ANSWER_EVENTS: Mapping[str, type[e.ResponseEnabled | e.ResponseDisabled | e.ResponseWithdrawn]] = {
+    "on": e.ResponseEnabled,
+    "off": e.ResponseDisabled,
+    "withdrawn": e.ResponseWithdrawn,
+}
+
+
 async def settle_report(request: Request) -> Response:
     """Switch one answer on or off, settle its reports without that, or delete the comment on a vote."""
     form, arena = await posted(request), site_of(request).engine.arena
     name, to = form.get("answer", ""), choice_of(form, "to", "on", "off", "dismiss", "forget")
-    await append(request, admin_views.switch_answer(name, to))
-    await asyncio.to_thread(admin_views.settle, arena.store, name, to, arena.now())
+    if to == "forget":
+        await asyncio.to_thread(delete_comment, arena.store, name)
+    else:
+        if to != "dismiss":
+            await append(request, [ANSWER_EVENTS[to](response_id=name)])
+        await asyncio.to_thread(settle_reports, arena.store, name, arena.now())
     return redirect(f"{HOME}/reports", f"answer_{to}")
 
 
-async def _switch(request: Request, tab: str, body: e.AnyBody, what: str, *, on: bool) -> Response:
+async def _switch(request: Request, tab: str, body: e.AnyBody, done: str) -> Response:
     await append(request, [body])
     await followed(request)
-    return redirect(f"{HOME}/{tab}", f"{what}_{'on' if on else 'off'}")
+    return redirect(f"{HOME}/{tab}", done)
 
 
 # --- Screening -------------------------------------------------------------------------------------------------------
@@ -301,19 +304,14 @@ async def write_flags(request: Request) -> Response:
 async def switch_answer(request: Request) -> Response:
     """Serve an answer again (a false alarm), stop serving it, or take it back for good."""
     form = await posted(request)
-    name, to = form.get("name", ""), choice_of(form, "to", "on", "off", "withdrawn")
-    if to == "withdrawn":
-        await append(request, [e.ResponseWithdrawn(response_id=name)])
-        await followed(request)
-        return redirect(f"{HOME}/screening", "answer_withdrawn")
-    body = e.ResponseEnabled(response_id=name) if to == "on" else e.ResponseDisabled(response_id=name)
-    return await _switch(request, "screening", body, "answer", on=to == "on")
+    name, to = form.get("name", ""), choice_of(form, "to", *ANSWER_EVENTS)
+    return await _switch(request, "screening", ANSWER_EVENTS[to](response_id=name), f"answer_{to}")
 
 
 async def answer_page(request: Request) -> Response:
     """One answer as voters see it, with its author, for whoever decides whether it is served."""
     site, name = site_of(request), request.query_params.get("id", "")
-    line, shown = await asyncio.to_thread(admin_views.one_answer, site.engine.arena.store, site.shown_links, name)
+    line, shown = await asyncio.to_thread(admin_views.one_answer, site.engine.arena.store, site.answer_links, name)
     withheld = await site.engine.read(admin_views.withheld_answers)
     gone = await site.engine.read(lambda state: name in state.catalog.withdrawn)
     prompt = site.observatory.texts([("prompt", line.prompt_id)])[("prompt", line.prompt_id)]
@@ -347,9 +345,7 @@ async def decide(request: Request) -> Response:
     body = _change(case, verb, reason)
     if body is None:
         return redirect(f"{HOME}/screening", "nothing")
-    await append(request, [body])
-    await followed(request)
-    return redirect(f"{HOME}/screening", "excluded" if verb == "exclude" else "restored")
+    return await _switch(request, "screening", body, "excluded" if verb == "exclude" else "restored")
 
 
 def _kind(kind: str) -> CaseKind:

@@ -8,20 +8,21 @@ from typing import Literal
 
 import msgspec
 
-from tiltyard.arena import events as e
-from tiltyard.arena.following.observatory import Observatory, Pace
-from tiltyard.arena.integrity import AnswerFlag
-from tiltyard.arena.screening import (
+from tiltyard.arena import (
+    AnswerFlag,
+    CastVote,
     Effects,
     ScreenedAnswers,
     ScreenedState,
     Screening,
+    VoteStanding,
     copy_of,
     effects_of,
     screen,
 )
-from tiltyard.arena.state import CastVote, VoteStanding
-from tiltyard.arena.store.reading import LoggedEvent, latest_events
+from tiltyard.arena import events as e
+from tiltyard.arena.following import Observatory, Pace
+from tiltyard.arena.store import LoggedEvent, latest_events
 from tiltyard.errors import ArenaError
 from tiltyard.web.site import Site
 
@@ -78,7 +79,6 @@ class ReviewItem(msgspec.Struct, frozen=True):
 
     @property
     def reason(self) -> str:
-        """The reasons in one line."""
         return "; ".join(self.reasons)
 
 
@@ -128,7 +128,6 @@ class Screener:
         return effects_of(copy_of(state, votes), change)
 
     def close(self) -> None:
-        """Close the database."""
         self._follows.close()
 
     def _votes(self, names: set[str]) -> list[CastVote]:

@@ -14,12 +14,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from tiltyard.arena.service import clock
-from tiltyard.arena.store import Store
-from tiltyard.arena.store.visitors import Quota, QuotaCounter, end_session, is_ended
-from tiltyard.arena.units import SECOND
-from tiltyard.arena.voting import TooMany
-from tiltyard.validity.limits import limit_key
+from tiltyard.arena import SECOND, TooMany, clock
+from tiltyard.arena.store import Quota, QuotaCounter, Store, end_session, is_ended
+from tiltyard.validity import limit_key
 from tiltyard.web.settings import SiteSettings
 from tiltyard.web.visitors import derived_key
 

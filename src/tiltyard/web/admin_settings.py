@@ -11,17 +11,18 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from itertools import pairwise
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from tiltyard.arena import PHASES, Limits, Policy, TextsPublic
 from tiltyard.arena import events as e
-from tiltyard.arena.policy import PHASES, Limits, Policy
 from tiltyard.errors import OptionError
 from tiltyard.web import admin_views
 from tiltyard.web.admin import HOME, admin_page, append, desk, followed, posted, redirect
+from tiltyard.web.bodies import choice_of
 from tiltyard.web.reports import written
 from tiltyard.web.site import site_of
 
@@ -104,13 +105,8 @@ def policy_groups(policy: Policy) -> list[SettingGroup]:
             continue
         help_of = explanations(type(value))
         lines = tuple(
-            _line(
-                f"{field.name}.{one.name}",
-                getattr(value, one.name),
-                getattr(usual, one.name),
-                help_of.get(one.name, ""),
-            )
-            for one in msgspec.structs.fields(type(value))
+            _line(f"{field.name}.{name}", getattr(value, name), getattr(usual, name), help_of.get(name, ""))
+            for name in value.__struct_fields__
         )
         groups.append(SettingGroup(field.name.replace("_", " "), help_of[""], lines))
     return [SettingGroup(OTHERS, "Who is served with whom, and what pages show.", tuple(single)), *groups]
@@ -118,14 +114,8 @@ def policy_groups(policy: Policy) -> list[SettingGroup]:
 
 def _line(name: str, value: object, usual: object, meaning: str) -> SettingLine:
     source = SECTION.search(meaning)
-    return SettingLine(
-        name,
-        written(msgspec.to_builtins(value)),
-        unit_of(name, value),
-        SECTION.sub("", meaning),
-        source[1] if source else "",
-        value != usual,
-    )
+    text, unit = written(msgspec.to_builtins(value)), unit_of(name, value)
+    return SettingLine(name, text, unit, SECTION.sub("", meaning), source[1] if source else "", value != usual)
 
 
 def unit_of(name: str, value: object) -> str:
@@ -187,7 +177,7 @@ async def change_limits(request: Request) -> Response:
 async def change_texts_public(request: Request) -> Response:
     """Change when answers are public; the rest of the policy stays."""
     form = await posted(request)
-    return await _change_policy(request, "texts", texts_public=admin_views.texts_public_from(form))
+    return await _change_policy(request, "texts", texts_public=choice_of(form, "texts_public", *get_args(TextsPublic)))
 
 
 async def _change_policy(request: Request, done: str, **changes: Any) -> Response:

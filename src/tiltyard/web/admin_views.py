@@ -7,24 +7,12 @@ from collections.abc import Mapping
 import msgspec
 from msgspec.structs import replace
 
+from tiltyard.arena import ArenaState, Limits, counted_votes, public_prompts
 from tiltyard.arena import events as e
-from tiltyard.arena.blindness import public_prompts
-from tiltyard.arena.board import counted_votes
-from tiltyard.arena.policy import Limits, TextsPublic
-from tiltyard.arena.state import ArenaState
-from tiltyard.arena.store import Store
-from tiltyard.arena.store.desk import (
-    ReportedAnswer,
-    answers_by_id,
-    latest_comments,
-    reported_answers,
-    settle_reports,
-)
-from tiltyard.arena.store.files import files_of
-from tiltyard.arena.store.forgetting import delete_comment
+from tiltyard.arena.store import ReportedAnswer, Store, answers_by_id, files_of, latest_comments, reported_answers
 from tiltyard.errors import OptionError
-from tiltyard.web.shown import PublicAnswer
-from tiltyard.web.shown_links import ShownLinks
+from tiltyard.web.answer_files import PublicAnswer
+from tiltyard.web.answer_links import AnswerLinks
 from tiltyard.web.text import rendered_answer
 
 EXCERPT = 160
@@ -36,18 +24,6 @@ ACTIONS = (
     *("excluded", "restored", "flagged"),
 )
 """Kinds of events caused by administrators, without the hundreds of events of an import."""
-
-
-class ArenaSize(msgspec.Struct, frozen=True):
-    """How large the arena is."""
-
-    models: int
-    models_on: int
-    prompts: int
-    prompts_on: int
-    votes: int
-    in_flight: int
-    phase: int
 
 
 class SwitchLine(msgspec.Struct, frozen=True):
@@ -65,18 +41,16 @@ class SwitchLine(msgspec.Struct, frozen=True):
     """Whether the text of a prompt is gone, which is for good."""
 
 
-def arena_size(state: ArenaState) -> ArenaSize:
+def arena_size(state: ArenaState) -> dict[str, int]:
     """How large the arena is now."""
-    catalog = state.catalog
-    return ArenaSize(
-        models=len(catalog.models),
-        models_on=sum(catalog.model_enabled),
-        prompts=len(catalog.prompts),
-        prompts_on=sum(catalog.prompt_enabled),
-        votes=counted_votes(state),
-        in_flight=len(state.schedule.in_flight),
-        phase=state.phase,
-    )
+    return {
+        "models": len(state.catalog.models),
+        "models_on": sum(state.catalog.model_enabled),
+        "prompts": len(state.catalog.prompts),
+        "prompts_on": sum(state.catalog.prompt_enabled),
+        "votes": counted_votes(state),
+        "phase": state.phase,
+    }
 
 
 def model_lines(state: ArenaState) -> list[SwitchLine]:
@@ -139,24 +113,6 @@ def limits_from(form: Mapping[str, str]) -> Limits:
     return Limits(**values)
 
 
-def texts_public_from(form: Mapping[str, str]) -> TextsPublic:
-    """When answers are public, from a form."""
-    try:
-        chosen: TextsPublic = msgspec.convert(form.get("texts_public"), TextsPublic)
-    except msgspec.ValidationError:
-        raise OptionError("choose when answers are public: after their prompt is retired, or always.") from None
-    return chosen
-
-
-def switch_answer(name: str, to: str) -> list[e.AnyBody]:
-    """The event that switches an answer `on` or `off`; none to `dismiss` its reports or `forget` a comment."""
-    if to not in ("on", "off", "dismiss", "forget"):
-        raise OptionError(f"`to` is {to[:20]!r}: expected on, off, dismiss or forget. Use the page's buttons.")
-    if to in ("dismiss", "forget"):
-        return []
-    return [e.ResponseEnabled(response_id=name) if to == "on" else e.ResponseDisabled(response_id=name)]
-
-
 def report_lines(store: Store, off: list[str]) -> dict[str, object]:
     """What visitors reported, the answers that are switched off, and how each begins."""
     reported, switched = reported_answers(store), answers_by_id(store, off)
@@ -164,7 +120,7 @@ def report_lines(store: Store, off: list[str]) -> dict[str, object]:
     return {"reported": reported, "off": switched, "excerpts": excerpts, "comments": latest_comments(store)}
 
 
-def one_answer(store: Store, links: ShownLinks, name: str) -> tuple[ReportedAnswer, PublicAnswer]:
+def one_answer(store: Store, links: AnswerLinks, name: str) -> tuple[ReportedAnswer, PublicAnswer]:
     """An answer with its author, and as voters see it; an id that nothing has is an `OptionError`."""
     result = [] if "\x00" in name else answers_by_id(store, [name])
     if not result:
@@ -176,29 +132,22 @@ def one_answer(store: Store, links: ShownLinks, name: str) -> tuple[ReportedAnsw
     )
 
 
-def settle(store: Store, name: str, to: str, at: int) -> None:
-    """Mark the reports of an answer as dealt with; or, to `forget`, delete the comment on a vote."""
-    if to == "forget":
-        delete_comment(store, name)
-    else:
-        settle_reports(store, name, at)
-
-
-def said_of(body: e.AnyBody) -> tuple[str, str]:
+def event_label(body: e.AnyBody) -> tuple[str, str]:
     """A description of an event for a list: the key of a sentence, and its subject."""
+    kind = str(body.__struct_config__.tag)
     match body:
         case e.PhaseChanged():
-            return "phase_changed", str(body.phase)
+            return kind, str(body.phase)
         case e.ModelEnabled() | e.ModelDisabled():
-            return str(body.__struct_config__.tag), body.model
+            return kind, body.model
         case e.PromptEnabled() | e.PromptDisabled() | e.PromptReserved():
-            return str(body.__struct_config__.tag), body.prompt_id
+            return kind, body.prompt_id
         case e.ResponseEnabled() | e.ResponseDisabled() | e.ResponseWithdrawn():
-            return str(body.__struct_config__.tag), body.response_id
+            return kind, body.response_id
         case e.Excluded() | e.Restored():
-            return str(body.__struct_config__.tag), f"{len(body.matchup_ids):,}: {body.reason}"
+            return kind, f"{len(body.matchup_ids):,}: {body.reason}"
         case e.Erased():
-            return "erased", f"{body.what} {body.subject_id}"
+            return kind, f"{body.what} {body.subject_id}"
         case e.Flagged():
-            return "flagged", f"{body.subject} {body.subject_id}: {body.flag}"
-    return str(body.__struct_config__.tag), ""
+            return kind, f"{body.subject} {body.subject_id}: {body.flag}"
+    return kind, ""

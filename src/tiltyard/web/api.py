@@ -14,17 +14,23 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
-from tiltyard.arena.commands import SAFE_ID, Receipt, RevealNames, SkipMatchup, SubmitVote, UndoVote
-from tiltyard.arena.events import Choice
-from tiltyard.arena.following.parts import day_end
-from tiltyard.arena.following.snapshots import Snapshot
-from tiltyard.arena.store.checkpoints import load_votes
-from tiltyard.arena.store.desk import tags_by_matchup
-from tiltyard.arena.store.matchups import shown_matchup
-from tiltyard.arena.units import DAY, SECOND
-from tiltyard.arena.votes import battle_rows, vote_table
-from tiltyard.arena.voting import MatchupStatus, NotYours, shows_names
-from tiltyard.arena.weights import vote_weights
+from tiltyard.arena import (
+    DAY,
+    SECOND,
+    Choice,
+    MatchupStatus,
+    Receipt,
+    RevealNames,
+    SkipMatchup,
+    SubmitVote,
+    UndoVote,
+    battle_rows,
+    shows_names,
+    vote_table,
+    vote_weights,
+)
+from tiltyard.arena.following import Snapshot, day_end
+from tiltyard.arena.store import load_votes, tags_by_matchup
 from tiltyard.bank import AnswerKind
 from tiltyard.files import json_text
 from tiltyard.web.bodies import json_of, nothing_of
@@ -46,6 +52,7 @@ from tiltyard.web.pages import page_of, prepared, public_weeks, week_of
 from tiltyard.web.reports import LiveValidityReport, WeekAnswer, bank_values, kept_values, validity_values
 from tiltyard.web.site import Site, site_of
 from tiltyard.web.visitors import Visitor, check_origin
+from tiltyard.web.vote import own_matchup
 
 CHUNK_BYTES = 1 << 16
 EXPORTS_AT_ONCE = 2
@@ -93,7 +100,7 @@ async def new_matchup(request: Request) -> Response:
     check_origin(request, site.settings)
     await nothing_of(request)
     served = await site.visitors.serve_anybody(request)
-    shown = MatchupBody(
+    body = MatchupBody(
         matchup_id=served.matchup_id,
         prompt=served.prompt,
         response_a=served.response_a,
@@ -102,11 +109,11 @@ async def new_matchup(request: Request) -> Response:
         kind=AnswerKind(served.kind),
     )
     if served.kind != AnswerKind.TEXT:
-        links, name = site.shown_links, served.matchup_id
-        shown = msgspec.structs.replace(
-            shown, url_a=links.url(name, "A", served.kind), url_b=links.url(name, "B", served.kind)
+        links, name = site.answer_links, served.matchup_id
+        body = msgspec.structs.replace(
+            body, url_a=links.url(name, "A", served.kind), url_b=links.url(name, "B", served.kind)
         )
-    return _json(shown, 200 if served.again else 201)
+    return _json(body, 200 if served.again else 201)
 
 
 async def cast_vote(request: Request) -> Response:
@@ -134,18 +141,18 @@ async def cast_vote(request: Request) -> Response:
         block=site.visitors.block(visitor),
         unrendered=ballot.unrendered,
     )
-    return _told(await site.engine.run(vote))
+    return _receipt_json(await site.engine.run(vote))
 
 
 async def reveal_names(request: Request) -> Response:
     """The names of a vote that was sent with `"reveal": false`. It is final then, and cannot be undone. No body."""
-    site, matchup_id, visitor = await _asked(request)
-    return _told(await site.engine.run(RevealNames(matchup_id, visitor.voter)))
+    site, matchup_id, visitor = await _checked_call(request)
+    return _receipt_json(await site.engine.run(RevealNames(matchup_id, visitor.voter)))
 
 
 async def skip_matchup(request: Request) -> Response:
     """Skip a pair without a vote; it cannot be voted on afterwards. Again: nothing changes. No body."""
-    site, matchup_id, visitor = await _asked(request)
+    site, matchup_id, visitor = await _checked_call(request)
     await site.engine.run(SkipMatchup(matchup_id, visitor.voter, quotas=site.visitors.quotas(visitor, "skip")))
     return _json(StateBody(matchup_id=matchup_id, status=MatchupStatus.SKIPPED))
 
@@ -155,12 +162,12 @@ async def undo_vote(request: Request) -> Response:
 
     The pair stays closed, and its names unknown. No body.
     """
-    site, matchup_id, visitor = await _asked(request)
+    site, matchup_id, visitor = await _checked_call(request)
     await site.engine.run(UndoVote(matchup_id, visitor.voter, quotas=site.visitors.quotas(visitor, "undo")))
     return _json(StateBody(matchup_id=matchup_id, status=MatchupStatus.UNDONE))
 
 
-async def _asked(request: Request) -> tuple[Site, str, Visitor]:
+async def _checked_call(request: Request) -> tuple[Site, str, Visitor]:
     """The site, the matchup that a call without a body is about, and who sent it."""
     site = site_of(request)
     check_origin(request, site.settings)
@@ -173,14 +180,8 @@ async def matchup_status(request: Request) -> Response:
 
     Of a final vote it has the receipt: the name of the vote in the public rows.
     """
-    site, name = site_of(request), request.path_params["matchup_id"]
-    voter, store = await site.visitors.known(request), site.engine.arena.store
-    result = None
-    if voter is not None and SAFE_ID.match(name):
-        result = await asyncio.to_thread(shown_matchup, store, name, voter)
-    if result is None:
-        raise NotYours("there is no such matchup for this voter. Ask for one.")
-    final = shows_names(result.status, result.undo_until, site.engine.arena.now())
+    _, result = await own_matchup(request)
+    final = shows_names(result.status, result.undo_until, site_of(request).engine.arena.now())
     receipt = result.receipt if final else msgspec.UNSET
     return _json(StateBody(matchup_id=result.matchup_id, status=result.status, receipt=receipt))
 
@@ -257,8 +258,8 @@ def _json(value: object, status: int = 200) -> Response:
     return Response(msgspec.json.encode(value), status, media_type="application/json")
 
 
-def _told(receipt: Receipt) -> Response:
-    """What a voter is told about the vote: the names if it is final, else until when it can be undone."""
+def _receipt_json(receipt: Receipt) -> Response:
+    """What a voter learns of the vote: the names if it is final, else until when it can be undone."""
     name, choice, names = receipt.matchup_id, receipt.choice, receipt.names
     if names is not None:
         return _json(ReceiptBody(matchup_id=name, choice=choice, final=True, **msgspec.structs.asdict(names)))
@@ -308,25 +309,11 @@ async def pieces(file: IO[bytes]) -> AsyncIterator[bytes]:
 
 
 ONE = "/api/v1/matchups/{matchup_id}"
+NEW = {201: "A new pair to vote on", 200: "The pair that is open"}
+VOTED, BALLOTS = (ReceiptBody, HeldBackBody), (ChoiceBody, UnrenderedBody)
 CALLS = [
-    Call(
-        "/api/v1/matchups",
-        new_matchup,
-        "A new pair to vote on",
-        (MatchupBody,),
-        (403, 415, 429),
-        "POST",
-        statuses={201: "A new pair to vote on", 200: "The pair that is open"},
-    ),
-    Call(
-        f"{ONE}/vote",
-        cast_vote,
-        "Vote on a pair",
-        (ReceiptBody, HeldBackBody),
-        (403, 404, 409, 410, 415, 429),
-        "POST",
-        (ChoiceBody, UnrenderedBody),
-    ),
+    Call("/api/v1/matchups", new_matchup, "A new pair to vote on", (MatchupBody,), (403, 415, 429), "POST", (), NEW),
+    Call(f"{ONE}/vote", cast_vote, "Vote on a pair", VOTED, (403, 404, 409, 410, 415, 429), "POST", BALLOTS),
     Call(f"{ONE}/reveal", reveal_names, "Show a vote's names", (ReceiptBody,), (403, 404, 409, 410, 415), "POST"),
     Call(f"{ONE}/skip", skip_matchup, "Skip a pair", (StateBody,), (403, 404, 409, 410, 415, 429), "POST"),
     Call(f"{ONE}/undo", undo_vote, "Undo a vote", (StateBody,), (403, 404, 409, 415, 429), "POST"),

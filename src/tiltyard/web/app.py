@@ -18,15 +18,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tiltyard.arena.following.observatory import Observatory
-from tiltyard.arena.ratings import FirstEffects
-from tiltyard.arena.service import Arena
-from tiltyard.arena.store import Store, site_texts
-from tiltyard.arena.store.reading import KindCounts
+from tiltyard.arena import Arena, FirstEffects
+from tiltyard.arena.following import Observatory
+from tiltyard.arena.store import KindCounts, Store, site_texts
 from tiltyard.errors import ArenaError
 from tiltyard.web import (
     admin,
     admin_settings,
+    answer_files,
     api,
     board_pages,
     heads,
@@ -36,10 +35,10 @@ from tiltyard.web import (
     pages,
     reports,
     sharing,
-    shown,
     vote,
 )
 from tiltyard.web import review as review_pages
+from tiltyard.web.answer_links import AnswerLinks
 from tiltyard.web.engine import Engine
 from tiltyard.web.failures import Failure, Refusals, answer_error
 from tiltyard.web.guard import BoundedPages, Guard
@@ -47,7 +46,6 @@ from tiltyard.web.openapi import openapi
 from tiltyard.web.page_cache import FITS_OF_ONE, FITS_WAITING, PageCache
 from tiltyard.web.rendering import static_files
 from tiltyard.web.settings import SiteSettings
-from tiltyard.web.shown_links import ShownLinks
 from tiltyard.web.site import ReviewDesk, Site, site_of
 from tiltyard.web.visitors import Visitors
 
@@ -102,9 +100,9 @@ def create_app(settings: SiteSettings, arena: Arena | None = None, observatory: 
             yield
 
     parts: tuple[ModuleType, ...]
-    parts = (vote, shown, sharing, board_pages, pages, heads, health, admin, admin_settings)
+    parts = (vote, answer_files, sharing, board_pages, pages, heads, health, admin, admin_settings)
     if settings.review is not None:
-        parts = (review_pages, shown, health)
+        parts = (review_pages, answer_files, health)
     calls = CALLS if settings.review is None else review_pages.CALLS
     routes = [*(call.route for call in calls), *(route for part in parts for route in part.ROUTES), *ROUTES]
     counts: Counter[tuple[str, str, int]] = Counter()
@@ -138,7 +136,7 @@ def _site(
         PageCache(),
         refusals,
         FirstEffects(),
-        ShownLinks(settings.secrets[0], settings.answers_host),
+        AnswerLinks(settings.secrets[0], settings.answers_host),
         PageCache(1, FITS_WAITING, FITS_OF_ONE),
         desk,
     )

@@ -2,41 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE
-from tiltyard.arena.following.parts import History, PartBoard, history
-from tiltyard.arena.following.snapshots import Snapshot
+from tiltyard.arena import OFFICIAL_FROM, SHADOW_PHASE
+from tiltyard.arena.following import PartBoard, Snapshot, history
 from tiltyard.files import json_text
-from tiltyard.pages.figures import plural
-from tiltyard.pages.svg import axis
-from tiltyard.reporting.weekly_text import worth_knowing
+from tiltyard.pages import axis, plural
+from tiltyard.reporting import worth_knowing
 from tiltyard.web import charts
-from tiltyard.web.board_query import (
-    COLUMNS,
-    FIXED,
-    PART_COLUMNS,
-    SHADOW_COLUMNS,
-    BoardQuery,
-    as_public,
-    choices,
-    query_of,
-)
+from tiltyard.web.board_columns import COLUMNS, FIXED, PART_COLUMNS, Column, chosen_columns
+from tiltyard.web.board_query import BoardQuery, as_public, choices, query_of
 from tiltyard.web.leaderboard import (
     board_csv,
     board_lines,
+    board_sentence,
     board_values,
     csv_text,
     lines_html,
     part_words,
-    said_of,
 )
-from tiltyard.web.pages import CHECKED, names_of, prepared, public_page, rules_of
+from tiltyard.web.pages import CHECKED, names_of, page_at, prepared, public_page, rules_of
 from tiltyard.web.site import Site, site_of
 
 FILTERED_FROM = 8
@@ -64,8 +54,9 @@ def leaderboard_view(snapshot: Snapshot, query: BoardQuery, part: PartBoard | No
     query = as_public(query, snapshot.board.phase)
     shadow = snapshot.board.phase == SHADOW_PHASE
     lines = board_lines(snapshot, query, part)
-    overall, columns = bool(lines) and query.whole, query.chosen(snapshot.board.phase)
-    message, curve = said_of(snapshot, query, part), snapshot.study.weekly.calibration
+    overall = bool(lines) and query.whole
+    columns = chosen_columns(query.columns, snapshot.board.phase)
+    message, curve = board_sentence(snapshot, query, part), snapshot.study.weekly.calibration
     return {
         "query": query,
         "verdict": message,
@@ -73,16 +64,15 @@ def leaderboard_view(snapshot: Snapshot, query: BoardQuery, part: PartBoard | No
         "few": len(snapshot.board.rows) < FILTERED_FROM and not query.filters and not query.columns and query.whole,
         "columns": columns,
         "column_of": COLUMNS,
-        "policy_columns": ",".join(BoardQuery().chosen(snapshot.board.phase)),
+        "policy_columns": ",".join(chosen_columns("", snapshot.board.phase)),
         "offered": _offered(snapshot),
-        "meanings": _meanings(snapshot.board.phase, columns if query.whole else PART_COLUMNS),
-        "lines_html": lines_html(lines, columns if query.whole else None),
+        "meanings": _meanings(snapshot.board.phase, columns if query.whole else {"votes": COLUMNS["votes"]}),
+        "lines_html": lines_html(lines, columns if query.whole else PART_COLUMNS),
         "axis": axis(lines[0].scale) if lines and lines[0].scale else None,
         "snapshot": snapshot,
         "lines": lines,
         "total": len(board_lines(snapshot, query.unfiltered, part) if query.filters else lines),
         "choices": choices(snapshot),
-        "firsts": {name: column.first for name, column in COLUMNS.items()},
         "rules": rules_of(snapshot.board),
         "also": worth_knowing(snapshot.board.publication),
         "part": part,
@@ -104,15 +94,14 @@ def leaderboard_view(snapshot: Snapshot, query: BoardQuery, part: PartBoard | No
 
 def _offered(snapshot: Snapshot) -> list[str]:
     """The columns that a visitor can choose: not prices or speeds if no model states one."""
-    stated = {"price": "price", "speed": "speed", "licence": "licence"}
-    empty = {
-        name for name, fact in stated.items() if not any(getattr(facts, fact) for facts in snapshot.models if facts)
-    }
-    hidden = SHADOW_COLUMNS if snapshot.board.phase == SHADOW_PHASE else ()
-    return [name for name in COLUMNS if name not in FIXED and name not in hidden and name not in empty]
+    return [
+        name
+        for name, column in chosen_columns(",".join(COLUMNS), snapshot.board.phase).items()
+        if not column.stated or any(getattr(facts, name) for facts in snapshot.models)
+    ]
 
 
-def _meanings(phase: int, columns: tuple[str, ...]) -> dict[str, str]:
+def _meanings(phase: int, columns: Mapping[str, Column]) -> dict[str, str]:
     """What each column that is shown means, in this phase."""
     meanings = {name: COLUMNS[name].meaning for name in (*FIXED, *columns)}
     if phase == SHADOW_PHASE:
@@ -128,44 +117,31 @@ def _part(site: Site, snapshot: Snapshot, query: BoardQuery) -> PartBoard | None
     return None if asked.whole else site.observatory.part(asked.part)
 
 
-async def leaderboard_csv(request: Request) -> Response:
-    """The same board as CSV."""
-    return await _board_file(request, "csv", "text/csv", board_csv)
+def _file_at(ending: str, media_type: str, text: Callable[[Snapshot, BoardQuery, PartBoard | None], str]) -> Route:
+    """The same board as a file."""
 
+    async def answer(request: Request) -> Response:
+        site = site_of(request)
+        query = query_of(request.query_params, site.observatory.snapshot)
 
-async def leaderboard_json(request: Request) -> Response:
-    """The same board as JSON."""
-    return await _board_file(request, "json", "application/json", lambda *asked: json_text(board_values(*asked)))
+        def make(snapshot: Snapshot) -> bytes:
+            return text(snapshot, query, _part(site, snapshot, query)).encode()
 
+        name = _named(f"leaderboard{'-' if query.on else ''}{query.on}.{ending}")
+        return await prepared(request, (f"leaderboard.{ending}", query), make, media_type, name, fits=not query.whole)
 
-async def _board_file(
-    request: Request, ending: str, media_type: str, made: Callable[[Snapshot, BoardQuery, PartBoard | None], str]
-) -> Response:
-    site = site_of(request)
-    query = query_of(request.query_params, site.observatory.snapshot)
-
-    def make(snapshot: Snapshot) -> bytes:
-        return made(snapshot, query, _part(site, snapshot, query)).encode()
-
-    name = _named(f"leaderboard{'-' if query.on else ''}{query.on}.{ending}")
-    return await prepared(request, (f"leaderboard.{ending}", query), make, media_type, name, fits=not query.whole)
+    return Route(f"/leaderboard.{ending}", answer)
 
 
 def _named(name: str) -> dict[str, str]:
     return {"content-disposition": f'attachment; filename="{name}"', **CHECKED}
 
 
-async def history_page(request: Request) -> Response:
+def history_view(_: Site, snapshot: Snapshot) -> dict[str, Any]:
     """Ratings and places by day, and the boards and battles of every day."""
-    return await public_page(request, "history.html", "leaderboard", lambda _, snapshot: history_view(snapshot))
-
-
-def history_view(snapshot: Snapshot) -> dict[str, Any]:
-    """What the template of the board over time shows."""
     result, names = history(snapshot), names_of(snapshot)
     days = range(len(result.days) - 1, -1, -1)
     return {
-        "found": result,
         "ratings": charts.rating_history(result, names),
         "places": charts.place_history(result, names),
         "days": [
@@ -189,29 +165,24 @@ def history_view(snapshot: Snapshot) -> dict[str, Any]:
 
 async def history_csv(request: Request) -> Response:
     """The same as CSV: one row per day and model."""
-    return await prepared(
-        request,
-        ("history.csv",),
-        lambda snapshot: _history_rows(history(snapshot)).encode(),
-        "text/csv",
-        _named("history.csv"),
-    )
 
+    def make(snapshot: Snapshot) -> bytes:
+        past = history(snapshot)
+        rows = [
+            (day, model, int(past.place[d, m]), float(past.rating[d, m]), past.votes[d])
+            for d, day in enumerate(past.days)
+            for m, model in enumerate(past.models)
+            if past.place[d, m]
+        ]
+        return csv_text(("day", "model", "place", "rating_shown", "votes"), rows).encode()
 
-def _history_rows(result: History) -> str:
-    rows = [
-        (day, model, int(result.place[d, m]), float(result.rating[d, m]), result.votes[d])
-        for d, day in enumerate(result.days)
-        for m, model in enumerate(result.models)
-        if result.place[d, m]
-    ]
-    return csv_text(("day", "model", "place", "rating_shown", "votes"), rows)
+    return await prepared(request, ("history.csv",), make, "text/csv", _named("history.csv"))
 
 
 ROUTES = [
     Route("/leaderboard", leaderboard),
-    Route("/leaderboard.csv", leaderboard_csv),
-    Route("/leaderboard.json", leaderboard_json),
-    Route("/history", history_page),
+    _file_at("csv", "text/csv", board_csv),
+    _file_at("json", "application/json", lambda *query: json_text(board_values(*query))),
+    page_at("/history", "leaderboard", history_view),
     Route("/history.csv", history_csv),
 ]

@@ -14,24 +14,17 @@ from tiltyard.web.failures import Failure
 
 R = TypeVar("R")
 
-FORM_BYTES = 16_384
-FORM_FIELDS = 100
-JSON_BYTES = 16_384
+MOST_BYTES = 16_384
+MOST_FIELDS = 100
 
 
-async def form_of(request: Request, most_bytes: int = FORM_BYTES) -> Mapping[str, str]:
+async def form_of(request: Request) -> Mapping[str, str]:
     """The fields of a form; if a name occurs twice, the last value."""
     if media_type(request) != "application/x-www-form-urlencoded":
         raise Failure(415, "unsupported_media_type", "send a form: content-type application/x-www-form-urlencoded.")
-    body = await body_of(request, most_bytes)
+    body = await _body_of(request)
     try:
-        fields = parse_qsl(
-            body.decode("ascii"),
-            keep_blank_values=True,
-            max_num_fields=FORM_FIELDS,
-            errors="strict",
-            strict_parsing=False,
-        )
+        fields = parse_qsl(body.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS, errors="strict")
     except ValueError:
         raise Failure(400, "bad_request", "the form cannot be read: send UTF-8, percent-encoded.") from None
     return dict(fields)
@@ -49,7 +42,7 @@ async def json_of(request: Request, kind: type[R]) -> R:
     """A JSON text as a value of this type. A key that is given twice is an error."""
     if media_type(request) != "application/json":
         raise Failure(415, "unsupported_media_type", "send JSON: content-type application/json.")
-    body = await body_of(request, JSON_BYTES)
+    body = await _body_of(request)
     try:
         value = msgspec.json.decode(body, type=kind)
         if body.count(b":") > 1:  # otherwise there is no second key
@@ -69,15 +62,16 @@ def _no_doubles(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 async def nothing_of(request: Request) -> None:
     """Check that a request without a body is empty or JSON, which other sites' forms cannot send."""
-    if await body_of(request, JSON_BYTES) and media_type(request) != "application/json":
+    if await _body_of(request) and media_type(request) != "application/json":
         raise Failure(415, "unsupported_media_type", "send JSON: content-type application/json.")
 
 
-async def body_of(request: Request, most_bytes: int) -> bytes:
+async def _body_of(request: Request) -> bytes:
     """All that was sent, if it is not too much."""
     length = request.headers.get("content-length", "0")
-    if length.isdecimal() and int(length) > most_bytes:
-        raise _too_large(most_bytes)
+    too_large = Failure(413, "too_large", f"the request is larger than {MOST_BYTES} bytes.", {"connection": "close"})
+    if length.isdecimal() and int(length) > MOST_BYTES:
+        raise too_large
     body, more = b"", True
     while more:
         message = await request.receive()
@@ -85,15 +79,11 @@ async def body_of(request: Request, most_bytes: int) -> bytes:
             raise ClientDisconnect
         body += message.get("body", b"")
         more = message.get("more_body", False)
-        if len(body) > most_bytes:
-            raise _too_large(most_bytes)
+        if len(body) > MOST_BYTES:
+            raise too_large
     return body
 
 
 def media_type(request: Request) -> str:
     """The stated content type of the body."""
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
-
-
-def _too_large(most_bytes: int) -> Failure:
-    return Failure(413, "too_large", f"the request is larger than {most_bytes} bytes.", {"connection": "close"})

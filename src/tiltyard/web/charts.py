@@ -8,15 +8,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 import msgspec
 import numpy as np
 
-from tiltyard.arena.following.parts import History
-from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
-from tiltyard.arena.model_detail import BothBadPiece, ModelDetail, RatingPath, results_by_prompt_and_opponent
-from tiltyard.pages.escaping import Html, text
-from tiltyard.pages.figures import plural
-from tiltyard.pages.svg import BROAD, Plot, dot, path, shares, thin_interval, words
-from tiltyard.validity.calibration import CalibrationCurve
+from tiltyard.arena import BothBadPiece, ModelDetail, RatingPath, results_by_prompt_and_opponent
+from tiltyard.arena.following import History, ModelFacts, Snapshot
+from tiltyard.pages import BROAD, Html, Plot, dot, path, plural, shares, text, thin_interval, words
+from tiltyard.validity import CalibrationCurve
 from tiltyard.web.addresses import compare_address
-from tiltyard.web.board_line import BoardLine
+from tiltyard.web.board_columns import BoardLine
 
 SHADES = 10
 HEATMAP_MODELS = 16
@@ -53,10 +50,10 @@ def interval_bar(line: BoardLine) -> Html | None:
 
 
 class HeatCell(msgspec.Struct, frozen=True):
-    """A cell of a heatmap: what it shows, says aloud and leads to; without words it is empty."""
+    """A cell of a heatmap: its text, what it says aloud and leads to; without words it is empty."""
 
     class_: str
-    shown: str = ""
+    text: str = ""
     words: str = ""
     href: str = ""
 
@@ -76,7 +73,7 @@ EMPTY = HeatCell("void")
 def win_rate_heatmap(snapshot: Snapshot, lines: Sequence[BoardLine]) -> HeatmapView:
     """The share of rated votes that the row won against the column, a tie counting half."""
     chosen = [line.facts for line in lines[:HEATMAP_MODELS]]
-    numbers = [one.number for one in chosen]
+    numbers = [model.number for model in chosen]
     wins, ties = (counts[np.ix_(numbers, numbers)].tolist() for counts in (snapshot.wins, snapshot.ties))
 
     def cell(i: int, j: int) -> HeatCell:
@@ -94,7 +91,7 @@ def win_rate_heatmap(snapshot: Snapshot, lines: Sequence[BoardLine]) -> HeatmapV
 def battles_heatmap(snapshot: Snapshot, lines: Sequence[BoardLine]) -> HeatmapView:
     """How many counted votes every pair has."""
     chosen = [line.facts for line in lines[:HEATMAP_MODELS]]
-    pairs = np.ix_([one.number for one in chosen], [one.number for one in chosen])
+    pairs = np.ix_([model.number for model in chosen], [model.number for model in chosen])
     met = (snapshot.wins[pairs] + snapshot.wins[pairs].T + snapshot.ties[pairs] + snapshot.both_bad[pairs]).tolist()
     most = max(map(max, met), default=0) or 1
 
@@ -110,7 +107,7 @@ def battles_heatmap(snapshot: Snapshot, lines: Sequence[BoardLine]) -> HeatmapVi
 def _heatmap(caption: str, models: Sequence[ModelFacts], cell: Callable[[int, int], HeatCell]) -> HeatmapView:
     places = range(len(models))
     rows = [(models[i].display_name, [cell(i, j) for j in places]) for i in places]
-    return HeatmapView(caption, [one.display_name for one in models], rows)
+    return HeatmapView(caption, [model.display_name for model in models], rows)
 
 
 def _shaded(share: float, shown: str, label: str, of: ModelFacts, to: ModelFacts) -> HeatCell:
@@ -248,7 +245,7 @@ def rating_history(history: History, names: Mapping[str, str]) -> Html | None:
     low, high = float(np.nanmin(late)), float(np.nanmax(late))
     plot = Plot(low, high, 360, BROAD, NAMES_WIDTH)
     label = f"Ratings of the first {min(LINES, len(history.models))} models of today by day"
-    return _lines(plot, history, names, lambda day, one: float(values[day, one]), label, "rating")
+    return _lines(plot, history, names, lambda day, place: float(values[day, place]), label, "rating")
 
 
 def place_history(history: History, names: Mapping[str, str]) -> Html | None:
@@ -258,7 +255,7 @@ def place_history(history: History, names: Mapping[str, str]) -> Html | None:
         return None
     plot = Plot(1.0, float(max(places.max(), 2)), 320, BROAD, NAMES_WIDTH, falls=True)
     label = f"Places of the first {min(LINES, len(history.models))} models of today by day"
-    return _lines(plot, history, names, lambda day, one: float(places[day, one]) or math.nan, label, "rank")
+    return _lines(plot, history, names, lambda day, place: float(places[day, place]) or math.nan, label, "rank")
 
 
 def _lines(
@@ -301,7 +298,7 @@ def price_plot(lines: Sequence[BoardLine]) -> Html | None:
         marks.append(path(f"M{plot.x(share):g} 12V{plot.height - 30}", "grid"))
         marks.append(plot.foot(share, f"${10.0**tick:g}"))
     taken: list[tuple[float, float]] = []
-    for line, price in sorted(priced, key=lambda one: -one[0].row.rating_shown):
+    for line, price in sorted(priced, key=lambda pair: -pair[0].row.rating_shown):
         x, y = plot.x((math.log10(price or 1.0) - left) / (right - left)), plot.y(line.row.rating_shown)
         title = text(f"{line.row.display_name}: {line.row.rating_shown:.0f} for ${price:g}")
         marks.append(f'<circle cx="{x}" cy="{y}" r="4.5" class="dot"><title>{title}</title></circle>')

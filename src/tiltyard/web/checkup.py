@@ -25,12 +25,10 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 import msgspec
 
-from tiltyard.arena.policy import Policy
-from tiltyard.arena.store import Store
-from tiltyard.arena.store.outside import OLD_SECRET_DAYS, Outside
-from tiltyard.arena.store.reading import backlog, events_ahead, latest_blocks, server_time
+from tiltyard.arena import Policy
+from tiltyard.arena.store import OLD_SECRET_DAYS, Outside, Store, backlog, events_ahead, latest_blocks, server_time
 from tiltyard.errors import StoreError
-from tiltyard.validity.limits import shared_block
+from tiltyard.validity import shared_block
 from tiltyard.web.settings import ADMIN_SECRET_VARIABLE, SECRET_LENGTH, SECRET_VARIABLE
 
 DAY = 86_400

@@ -11,19 +11,19 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tiltyard.arena.commands import (
+from tiltyard.arena import (
     AppendEvents,
+    Arena,
+    ArenaState,
     Command,
     EnterVoter,
+    Load,
     MatchupCommand,
     ProbeWriter,
     ReadState,
     ServeMatchup,
+    TooBusy,
 )
-from tiltyard.arena.service import Arena
-from tiltyard.arena.state import ArenaState
-from tiltyard.arena.voting import TooBusy
-from tiltyard.arena.writer import Load
 from tiltyard.web.failures import What, busy
 
 R = TypeVar("R")

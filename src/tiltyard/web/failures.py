@@ -15,8 +15,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from tiltyard.arena.reasons import BadReason
-from tiltyard.arena.voting import (
+from tiltyard.arena import (
+    BadReason,
     ChoiceDiffers,
     Gone,
     NothingLeft,
@@ -74,7 +74,6 @@ class Refusals:
         self._latest = float("-inf")
 
     def note(self, what: What) -> None:
-        """Count one."""
         self.counts[what] += 1
         self._latest = time.monotonic()
 

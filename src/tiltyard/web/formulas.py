@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from latex2mathml.converter import convert_to_element
 
-from tiltyard.pages.escaping import Html, text
+from tiltyard.pages import Html, text
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
@@ -183,13 +183,7 @@ def _line(state: StateBlock, number: int) -> str:
     return state.src[state.bMarks[number] + state.tShift[number] : state.eMarks[number]].strip()
 
 
-def _rendered(
-    renderer: RendererHTML,  # noqa: ARG001 - the parser's own signature
-    tokens: Sequence[Token],
-    index: int,
-    options: OptionsDict,  # noqa: ARG001
-    env: EnvType,
-) -> str:
+def _rendered(_: RendererHTML, tokens: Sequence[Token], index: int, _options: OptionsDict, env: EnvType) -> str:
     token = tokens[index]
     count, letters = env.get("formulas", 0) + 1, env.get("letters", 0) + len(token.content)
     env["formulas"], env["letters"] = count, letters

@@ -16,7 +16,7 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tiltyard.validity.limits import client_address
+from tiltyard.validity import client_address
 from tiltyard.web.failures import Failure, answer_error, busy
 from tiltyard.web.settings import SiteSettings
 
@@ -86,7 +86,6 @@ class Guard:
         self._https = bool(settings.public_url and settings.public_url.startswith("https:"))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -172,7 +171,6 @@ class BoundedPages:
         self._in_work = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or refuse it."""
         if scope["type"] != "http" or scope["method"] == "POST" or scope["path"].startswith(UNCOUNTED):
             await self._app(scope, receive, send)
             return

@@ -6,19 +6,18 @@ import asyncio
 import tempfile
 import threading
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from tiltyard.arena.service import Arena
-from tiltyard.arena.store.witnessing import PublishedHead, head_history, witness_lines
-from tiltyard.arena.witness import WitnessHeader
+from tiltyard.arena import Arena, WitnessHeader
+from tiltyard.arena.store import PublishedHead, head_history, witness_lines
 from tiltyard.files import json_text
 from tiltyard.web.api import pieces, written
-from tiltyard.web.openapi import Call, HeadsBody
+from tiltyard.web.openapi import Call, HeadLine, HeadsBody, SignedHead
 from tiltyard.web.site import Site, site_of
 
 SHOWN = 200
@@ -47,7 +46,6 @@ class WitnessFiles:
             return Path(self._file.name).open("rb"), self._head
 
     def close(self) -> None:
-        """Remove the file."""
         with self._lock:
             if self._file is not None:
                 self._file.close()
@@ -72,28 +70,22 @@ class WitnessFiles:
 async def heads_json(request: Request) -> Response:
     """Every published head, newest first; a signed one with its statement, key and signature."""
     history = await asyncio.to_thread(_public_history, site_of(request))
-    return Response(json_text(values_of(history)), media_type="application/json", headers=CHECKED)
+    heads = [
+        HeadLine(
+            str(row.head),
+            written(row.at),
+            SignedHead(row.file.statement, row.file.key, row.file.signature) if row.file else None,
+        )
+        for row in history
+    ]
+    body = json_text(HeadsBody(keys=keys_of(history), heads=heads))
+    return Response(body, media_type="application/json", headers=CHECKED)
 
 
 def _public_history(site: Site) -> list[PublishedHead]:
     """The heads to which the witness leads by now."""
     until = site.observatory.snapshot.seq
-    return [one for one in head_history(site.engine.arena.store) if one.body.until <= until]
-
-
-def values_of(history: list[PublishedHead]) -> dict[str, Any]:
-    """The history as plain values."""
-    rows = [
-        {
-            "head": str(row.head),
-            "at": written(row.at),
-            "signed": None
-            if row.file is None
-            else {"statement": row.file.statement, "key": row.file.key, "signature": row.file.signature},
-        }
-        for row in history
-    ]
-    return {"keys": keys_of(history), "heads": rows}
+    return [head for head in head_history(site.engine.arena.store) if head.body.until <= until]
 
 
 def keys_of(history: list[PublishedHead]) -> list[str]:

@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from enum import StrEnum
 from typing import Any
 
@@ -23,14 +24,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tiltyard import __version__
-from tiltyard.arena.service import clock
-from tiltyard.arena.state import ArenaState
-from tiltyard.arena.store.reading import Backlog, KindCounts, backlog, latest_blocks
-from tiltyard.arena.thread_health import ThreadHealth
-from tiltyard.arena.units import SECOND
-from tiltyard.arena.voting import TooMany
+from tiltyard.arena import SECOND, ArenaState, ThreadHealth, TooMany, clock
+from tiltyard.arena.store import Backlog, KindCounts, backlog, latest_blocks
 from tiltyard.errors import ArenaError, StoreError
-from tiltyard.validity.limits import SharedBlock, limit_key, shared_block
+from tiltyard.validity import SharedBlock, limit_key, shared_block
 from tiltyard.web.admin_gate import GUESS_SECONDS, GUESSES
 from tiltyard.web.checkup import TOKEN_HEADER, is_doctor
 from tiltyard.web.engine import PATIENCE_SECONDS, TrialWrite
@@ -89,7 +86,6 @@ class Health(msgspec.Struct, frozen=True):
 
     @property
     def well(self) -> bool:
-        """Whether votes can be taken."""
         return self.status is not Readiness.BROKEN
 
     @property
@@ -142,13 +138,10 @@ async def look_at(site: Site) -> Health:
     """The current state of a site's parts; never takes much longer than its timeout."""
     (store, shared, unreadable, why), writer = await asyncio.gather(_store(site), site.engine.writer())
     failures = (site.engine.arena.failures, *site.observatory.failures)
-    refuses = site.refusals.go_on
-    try:
-        snapshot = site.observatory.snapshot
-    except ArenaError:
-        return Health(store, writer, None, None, failures, refuses, unreadable, shared, why)
-    age = round(time.monotonic() - site.observatory.followed, 3)
-    return Health(store, writer, snapshot.seq, age, failures, refuses, unreadable, shared, why)
+    seq = age = None
+    with suppress(ArenaError):
+        seq, age = site.observatory.snapshot.seq, round(time.monotonic() - site.observatory.followed, 3)
+    return Health(store, writer, seq, age, failures, site.refusals.go_on, unreadable, shared, why)
 
 
 async def _store(site: Site) -> tuple[Backlog | None, SharedBlock | None, bool, str]:
@@ -195,10 +188,8 @@ async def metrics(request: Request) -> Response:
         health = await look_at(site)
         kinds: Counter[str] | None = None
         if health.store is not None:
-            try:
+            with suppress(StoreError):
                 kinds = await asyncio.to_thread(_counted, request.app.state.kind_counts, site)
-            except StoreError:
-                kinds = None
         lines += _arena_lines(health, kinds)
         if health.board_seq is not None:
             telling, withheld = await asyncio.to_thread(site.observatory.look, _bank_counts, "bank counts")
@@ -207,7 +198,10 @@ async def metrics(request: Request) -> Response:
             lines += _figure("tiltyard_withheld_answers", "gauge", message, withheld)
     message = "Requests refused because the process was busy."
     lines += _by_label("tiltyard_refused_total", message, "what", request.app.state.refusals.counts)
-    lines += _request_lines(request.app.state.requests)
+    name = "tiltyard_http_requests_total"
+    lines.append(f"# HELP {name} Requests answered by one process, by method, route and status.\n# TYPE {name} counter")
+    for (method, route, status), n in sorted(request.app.state.requests.items()):
+        lines.append(f'{name}{{worker="{os.getpid()}",method="{method}",route="{route}",status="{status}"}} {n}')
     return Response("\n".join(lines) + "\n", media_type=TEXT)
 
 
@@ -230,9 +224,8 @@ def _arena_lines(health: Health, kinds: Counter[str] | None) -> Iterator[str]:
         share = 0.0 if health.shared is None else health.shared.votes / health.shared.of
         message = "Share of the latest votes from one address block, if most are and several visitors cast them."
         yield from _figure("tiltyard_shared_block_share", "gauge", message, round(share, 3))
-        yield from _age(
-            "tiltyard_head_age_seconds", "Age of the latest published head, in seconds.", health.store.head_at
-        )
+        message = "Age of the latest published head, in seconds."
+        yield from _age("tiltyard_head_age_seconds", message, health.store.head_at)
         message = "Age of the latest signed head, in seconds."
         yield from _age("tiltyard_signed_head_age_seconds", message, health.store.signed_head_at)
         message = "Visitors' reports of answers that nobody has dealt with."
@@ -277,15 +270,6 @@ def _by_label(name: str, message: str, label: str, counts: Mapping[str, int]) ->
     yield f"# TYPE {name} counter"
     for value, count in sorted(counts.items()):
         yield f'{name}{{worker="{os.getpid()}",{label}="{value}"}} {count}'
-
-
-def _request_lines(counts: Counter[tuple[str, str, int]]) -> Iterator[str]:
-    name = "tiltyard_http_requests_total"
-    yield f"# HELP {name} Requests answered by one process, by method, route and status."
-    yield f"# TYPE {name} counter"
-    worker = os.getpid()
-    for (method, route, status), count in sorted(counts.items()):
-        yield f'{name}{{worker="{worker}",method="{method}",route="{route}",status="{status}"}} {count}'
 
 
 ROUTES = [

@@ -7,23 +7,30 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from tiltyard.arena.board import SHADOW_PHASE, BoardRow, LiveBoard
-from tiltyard.arena.following.parts import PartBoard
-from tiltyard.arena.following.snapshots import Snapshot
-from tiltyard.arena.offline import BoardIntervals, OfflineBoard
-from tiltyard.arena.verdict import MODEL_VOTES, BoardVerdict, Standing, board_verdict, verdict
-from tiltyard.pages.escaping import Html
-from tiltyard.pages.svg import Scale
-from tiltyard.validity.publication import Badge, Publication
-from tiltyard.web.board_line import BoardLine
-from tiltyard.web.board_query import COLUMNS, NOT_THERE, PART_KEYS, BoardQuery, as_public
+from tiltyard.arena import (
+    MODEL_VOTES,
+    SHADOW_PHASE,
+    BoardIntervals,
+    BoardRow,
+    BoardVerdict,
+    LiveBoard,
+    OfflineBoard,
+    Standing,
+    board_verdict,
+)
+from tiltyard.arena.following import PartBoard, Snapshot
+from tiltyard.arena.verdict import verdict
+from tiltyard.pages import Html, Scale
+from tiltyard.validity import Badge, Publication
+from tiltyard.web.board_columns import CATEGORY_COLUMNS, COLUMNS, PART_COLUMNS, BoardLine
+from tiltyard.web.board_query import NOT_THERE, BoardQuery, as_public
 from tiltyard.web.rendering import environment
 
 Row = TypeVar("Row", bound=msgspec.Struct)
@@ -82,7 +89,7 @@ def _scale(snapshot: Snapshot, offline: OfflineBoard | None) -> Scale | None:
     return Scale.of([*ends, *(printed[row.model] for row in known if row.model in printed)], 4) if ends else None
 
 
-def said_of(snapshot: Snapshot, query: BoardQuery, part: PartBoard | None = None) -> BoardVerdict:
+def board_sentence(snapshot: Snapshot, query: BoardQuery, part: PartBoard | None = None) -> BoardVerdict:
     """The board of a query in one sentence; filters by name do not change it."""
     query = as_public(query, snapshot.board.phase)
     if query.whole:
@@ -90,19 +97,17 @@ def said_of(snapshot: Snapshot, query: BoardQuery, part: PartBoard | None = None
     if part is None:
         return BoardVerdict("There are no votes in this part.", None, too_few_votes=True)
     votes = replace(query.unfiltered, sort="", direction="", columns="")
-    return verdict([_standing(line) for line in board_lines(snapshot, votes, part)])
+    standings = []
+    for line in board_lines(snapshot, votes, part):  # with few votes in the part a model is provisional there
+        provisional = line.provisional or (line.votes or 0) < MODEL_VOTES
+        low, high = line.places or (None, None)
+        standings.append(Standing(line.row.model, line.row.display_name, line.place or 0, low, high, provisional))
+    return verdict(standings)
 
 
 def withholds(snapshot: Snapshot) -> bool:
     """Whether there are so few votes that the board shows no ranks or ratings; nor does any other page then."""
     return board_verdict(snapshot.board).too_few_votes
-
-
-def _standing(line: BoardLine) -> Standing:
-    """Where a model stands on the board of a part of the votes. With few votes there it is provisional there."""
-    low, high = line.category_places or (None, None)
-    few = (line.part_votes or 0) < MODEL_VOTES
-    return Standing(line.row.model, line.row.display_name, line.place or 0, low, high, line.provisional or few)
 
 
 def part_words(query: BoardQuery) -> str:
@@ -151,16 +156,10 @@ def _answers(line: BoardLine, query: BoardQuery) -> bool:
 
 def _in_order(lines: list[BoardLine], query: BoardQuery) -> tuple[BoardLine, ...]:
     """Rows sorted as requested; equal ones in the official order, those without the value at the end."""
-    column = query.sort or "rank"
-    if not query.whole:
-        column = column if column in PART_KEYS else "rank"
-        key = PART_KEYS[column]
-    else:
-        key = COLUMNS[column].key
-    known = [line for line in lines if key(line) is not None]
-    unknown = [line for line in lines if key(line) is None]
-    known.sort(key=key, reverse=(query.direction or COLUMNS[column].first) == "desc")  # type: ignore[arg-type]
-    return (*known, *unknown)
+    column = COLUMNS[query.sort if query.sort in (COLUMNS if query.whole else CATEGORY_COLUMNS) else "rank"]
+    known = [line for line in lines if column.key(line) is not None]
+    known.sort(key=column.key, reverse=(query.direction or column.first) == "desc")  # type: ignore[arg-type]
+    return (*known, *(line for line in lines if column.key(line) is None))
 
 
 class SiteModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -319,11 +318,11 @@ SHARED = [name for name in SiteRow.__struct_fields__ if name in BoardRow.__struc
 """What a row of the site says as the row of the board does."""
 
 
-def _about(line: BoardLine, place: int | None, places: tuple[int, int] | None) -> dict[str, Any]:
-    """Where a model stands on some board, and its interval there."""
-    (low, high), offline = places or (None, None), line.offline
+def _about(line: BoardLine) -> dict[str, Any]:
+    """Where a model stands on a board, and its interval there."""
+    (low, high), offline = line.places or (None, None), line.offline
     return {
-        "place": place,
+        "place": line.place,
         "place_best": low,
         "place_worst": high,
         **{name: getattr(line.facts, name) for name in ("model", "display_name", "provider", "licence")},
@@ -332,10 +331,12 @@ def _about(line: BoardLine, place: int | None, places: tuple[int, int] | None) -
     }
 
 
-def line_values(line: BoardLine) -> SiteRow:
-    """A line of the whole board, as far as it is public."""
+def line_values(line: BoardLine) -> SiteRow | PartRow | DayRow:
+    """A line of a board, as far as it is public."""
+    if not line.whole:
+        return _part_values(line)
     row = SiteRow(
-        **_about(line, line.row.rank, line.places) | {name: getattr(line.row, name) for name in SHARED},
+        **_about(line) | {name: getattr(line.row, name) for name in SHARED},
         stability=line.row.badge.value,
         rank_score=line.row.conservative,
         coverage=line.row.prompt_coverage,
@@ -348,9 +349,8 @@ def line_values(line: BoardLine) -> SiteRow:
     return public_row(row, line.phase)
 
 
-def part_values(line: BoardLine) -> PartRow | DayRow:
-    """A line of the board of a part of the votes, or of an earlier day."""
-    shared, offline = _about(line, line.place, line.category_places), line.offline
+def _part_values(line: BoardLine) -> PartRow | DayRow:
+    shared, offline = _about(line), line.offline
     if line.then is not None:
         then = {name: getattr(line.then, name) for name in ("rating_shown", "rating", "deviation", "votes")}
         return DayRow(**shared, **then, place_now=line.row.rank)
@@ -365,60 +365,50 @@ def part_values(line: BoardLine) -> PartRow | DayRow:
     )
 
 
-def _values(lines: Sequence[BoardLine], query: BoardQuery) -> tuple[Any, ...]:
-    return tuple(line_values(line) if query.whole else part_values(line) for line in lines)
-
-
-def _intervals(snapshot: Snapshot, offline: OfflineBoard | None) -> BoardIntervals | None:
-    """What the intervals and ranges of ranks hold for; None before there are any, and in phase 1."""
-    return None if offline is None or snapshot.board.phase == SHADOW_PHASE else offline.intervals
+def _about_board(snapshot: Snapshot, offline: OfflineBoard | None) -> dict[str, Any]:
+    """What every answer says beside the rows; in phase 1, and before there are any, it has no intervals."""
+    has_intervals = offline is not None and snapshot.board.phase > SHADOW_PHASE
+    return {"head": snapshot.head, "intervals": offline.intervals if offline and has_intervals else None}
 
 
 def board_values(
     snapshot: Snapshot, query: BoardQuery, part: PartBoard | None = None
 ) -> LeaderboardFile | PartFile | DayFile:
     """What the page of a query shows: its position in the log, the status, the lines."""
-    query = as_public(query, snapshot.board.phase)
-    board = public_board(snapshot.board)
-    offline = snapshot.study.offline if query.whole else part.offline if part else None
-    shown: dict[str, Any] = {
+    query, board = as_public(query, snapshot.board.phase), public_board(snapshot.board)
+    values: dict[str, Any] = {
+        **_about_board(snapshot, snapshot.study.offline if query.whole else part.offline if part else None),
         "seq": snapshot.seq,
-        "head": snapshot.head,
         "at": snapshot.at,
         "phase": board.phase,
         "ordered_by": board.ordered_by if query.whole or query.part.is_dated else "bradley_terry",
         "votes": board.votes if query.whole else part.votes if part else 0,
-        "verdict": said_of(snapshot, query, part),
+        "verdict": board_sentence(snapshot, query, part),
         "publication": board.publication,
         "official_top_tier": board.official_top_tier,
-        "intervals": _intervals(snapshot, offline),
         "query": query.asked,
-        "rows": _values(board_lines(snapshot, query, part), query),
+        "rows": tuple(map(line_values, board_lines(snapshot, query, part))),
     }
     if query.whole:
-        return LeaderboardFile(**shown)
-    return (DayFile if query.part.is_dated else PartFile)(**shown, all_votes=board.votes)
+        return LeaderboardFile(**values)
+    return (DayFile if query.part.is_dated else PartFile)(**values, all_votes=board.votes)
 
 
 def whole_board_values(snapshot: Snapshot) -> LiveBoardAnswer:
     """The whole board for programs: every field of its rows, and what the page adds to them."""
-    lines, board = board_lines(snapshot, BoardQuery()), public_board(snapshot.board)
-    rows = tuple(
-        {**msgspec.to_builtins(row), **msgspec.to_builtins(line_values(line))}
-        for row, line in zip(board.rows, lines, strict=True)
-    )
+    board = public_board(snapshot.board)
+    pairs = zip(board.rows, board_lines(snapshot, BoardQuery()), strict=True)
+    rows = tuple({**msgspec.to_builtins(row), **msgspec.to_builtins(line_values(line))} for row, line in pairs)
     return LiveBoardAnswer(
-        **msgspec.structs.asdict(replace(board, rows=rows)),
-        head=snapshot.head,
+        **msgspec.structs.asdict(board) | {"rows": rows},
+        **_about_board(snapshot, snapshot.study.offline),
         verdict=board_verdict(snapshot.board),
-        intervals=_intervals(snapshot, snapshot.study.offline),
     )
 
 
 def board_csv(snapshot: Snapshot, query: BoardQuery, part: PartBoard | None = None) -> str:
     """What the page of a query shows, as CSV with the same lines in the same order."""
-    query = as_public(query, snapshot.board.phase)
-    rows = [msgspec.structs.asdict(row) for row in _values(board_lines(snapshot, query, part), query)]
+    rows = [msgspec.structs.asdict(line_values(line)) for line in board_lines(snapshot, query, part)]
     return csv_text(rows[0] if rows else ("place", "model"), (row.values() for row in rows))
 
 
@@ -427,25 +417,24 @@ def csv_text(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(head)
-    writer.writerows([_safe(value) for value in row] for row in rows)
+    formulas = ("=", "+", "-", "@", "\t", "\r")
+    writer.writerows(
+        [f"'{value}" if isinstance(value, str) and value.startswith(formulas) else value for value in row]
+        for row in rows
+    )
     return out.getvalue()
-
-
-def _safe(value: object) -> object:
-    """A cell that a spreadsheet treats as text, not as a formula."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r")) else value
 
 
 KEPT_LINES = 4096
 """Cached rendered rows: a vote changes few of them."""
 
 
-def lines_html(lines: Iterable[BoardLine], columns: tuple[str, ...] | None) -> Html:
-    """Lines of the whole board with these columns, or of the board of a part (None), as rows of its table."""
-    return Html("".join([_line_html(line, columns) for line in lines]))
+def lines_html(lines: Iterable[BoardLine], columns: Iterable[str]) -> Html:
+    """Lines of a board with these columns, as rows of its table."""
+    return Html("".join([_line_html(line, tuple(columns)) for line in lines]))
 
 
 @lru_cache(maxsize=KEPT_LINES)
-def _line_html(line: BoardLine, columns: tuple[str, ...] | None) -> str:
+def _line_html(line: BoardLine, columns: tuple[str, ...]) -> str:
     macros: Any = environment().get_template("board_lines.html").module
-    return str(macros.part(line) if columns is None else macros.overall(line, columns))
+    return str(macros.row(line, {name: PART_COLUMNS.get(name) or COLUMNS[name] for name in columns}))

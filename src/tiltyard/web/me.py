@@ -9,18 +9,16 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from tiltyard.arena.events import Choice
-from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
-from tiltyard.arena.state import CastVote, VoteStanding
-from tiltyard.arena.store.matchups import ShownMatchup, voted_matchups
+from tiltyard.arena import CastVote, Choice, VoteStanding
+from tiltyard.arena.following import ModelFacts, Snapshot
+from tiltyard.arena.store import ShownMatchup, voted_matchups
 from tiltyard.bank import AnswerKind
-from tiltyard.pages.escaping import Html
-from tiltyard.ratings.quantiles import normal_quantile
-from tiltyard.validity.agreement import wilson
-from tiltyard.validity.voters import expected_scores
+from tiltyard.pages import Html
+from tiltyard.ratings import normal_quantile
+from tiltyard.validity import expected_scores, wilson
+from tiltyard.web.answer_files import PublicAnswer
 from tiltyard.web.leaderboard import withholds
 from tiltyard.web.model import result_for
-from tiltyard.web.shown import PublicAnswer
 from tiltyard.web.site import Site
 from tiltyard.web.text import rendered, rendered_answer
 
@@ -88,7 +86,7 @@ def own_votes(site: Site, voter: str, page: int) -> tuple[tuple[OwnVote, ...], b
 
 
 def _own_answer(site: Site, matchup: ShownMatchup, side: Literal["A", "B"], text: str) -> PublicAnswer:
-    url = "" if matchup.kind == AnswerKind.TEXT else site.shown_links.url(matchup.matchup_id, side, matchup.kind)
+    url = "" if matchup.kind == AnswerKind.TEXT else site.answer_links.url(matchup.matchup_id, side, matchup.kind)
     return PublicAnswer(rendered_answer(text), matchup.kind, url)
 
 

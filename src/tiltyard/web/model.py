@@ -9,40 +9,46 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.arena.blindness import public_prompts, shown_answers
-from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE, BoardRow, completeness
-from tiltyard.arena.events import Choice
-from tiltyard.arena.following.snapshots import ModelFacts, Snapshot
-from tiltyard.arena.model_detail import (
+from tiltyard.arena import (
+    HOUR,
+    OFFICIAL_FROM,
     RECENT,
+    SHADOW_PHASE,
+    ArenaState,
+    BoardRow,
     BothBadPiece,
+    CastVote,
+    Choice,
     Heatmap,
     Leaning,
     Leanings,
     ModelDetail,
     Neighbour,
+    OfflineRow,
     RatingPath,
     RecentForm,
     Record,
+    VoteColumns,
+    VoteStanding,
+    VoteTable,
     against,
     both_bad_trend,
     by_prompt,
+    completeness,
     leanings,
-    model_detail,
+    public_prompts,
+    published_estimator,
     recent_form,
+    shown_answers,
 )
-from tiltyard.arena.offline import OfflineRow, published_estimator
-from tiltyard.arena.state import ArenaState, CastVote, VoteStanding
-from tiltyard.arena.units import HOUR
-from tiltyard.arena.votes import VoteColumns, VoteTable
-from tiltyard.battles.battle import Outcome
-from tiltyard.decisions.records import EstimatedDifference
-from tiltyard.decisions.two_models import compare_in
+from tiltyard.arena.following import ModelFacts, Snapshot
+from tiltyard.arena.model_detail import model_detail
+from tiltyard.battles import Outcome
+from tiltyard.decisions import EstimatedDifference, compare_in
 from tiltyard.errors import TiltyardError
-from tiltyard.pages.figures import plural
-from tiltyard.reporting.grid import GridCell, GridRow, grid, most_telling
-from tiltyard.validity.calibration import CalibrationCurve
-from tiltyard.validity.voters import expected_scores
+from tiltyard.reporting import GridCell, GridRow
+from tiltyard.reporting.grid import grid
+from tiltyard.validity import CalibrationCurve, expected_scores
 from tiltyard.web.addresses import compare_address, model_address
 from tiltyard.web.leaderboard import public_row
 
@@ -101,7 +107,6 @@ class ModelPage(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def win_rate(self) -> float | None:
-        """Share of decisive votes won."""
         row = self.detail.row
         return row.wins / (row.wins + row.losses) if row.wins + row.losses else None
 
@@ -115,20 +120,26 @@ def model_page(snapshot: Snapshot, state: ArenaState, every: VoteColumns, name: 
     """The page of an enabled model; a missing or disabled one is an `ArenaError`."""
     detail = model_detail(state, name, snapshot.board)
     ranks = {row.model: row.rank for row in snapshot.board.rows}
-    near = tuple(msgspec.structs.replace(one, rank=ranks.get(one.record.name, one.rank)) for one in detail.neighbours)
+    near = tuple(
+        msgspec.structs.replace(near, rank=ranks.get(near.record.name, near.rank)) for near in detail.neighbours
+    )
     detail = msgspec.structs.replace(detail, neighbours=near)
     facts = snapshot.model(name)
+    offline, around = _by_bradley_terry(snapshot, name)
     votes, again = snapshot.study.votes, snapshot.study.replay
     latest = every.of_model(facts.number, RECENT)
+    hours = votes.at[(votes.model_a == facts.number) | (votes.model_b == facts.number)] // HOUR
+    ends = np.linspace(int(hours.min()), int(hours.max()) + 1, PIECES + 1) if len(hours) else hours
+    edges = sorted({int(edge) * HOUR for edge in ends})  # of about equal periods, by the hour
     return ModelPage(
         facts=facts,
         detail=detail,
         form=recent_form(latest[::-1], facts.number),
         path=again.path(facts.number),
-        trend=both_bad_trend(votes, facts.number, _edges(votes, facts.number)),
+        trend=both_bad_trend(votes, facts.number, edges),
         calibration=again.calibration(facts.number),
-        offline=_offline_row(snapshot, name),
-        around=_around(snapshot, name),
+        offline=offline,
+        around=around,
         latest=tuple(
             SeenVote(
                 vote.at // HOUR * HOUR,
@@ -141,10 +152,8 @@ def model_page(snapshot: Snapshot, state: ArenaState, every: VoteColumns, name: 
         ),
         answers=_answers(state, facts.number),
         beside={
-            near.record.name: {
-                record.name: record for record in by_prompt(state, state.catalog.model(near.record.name))
-            }
-            for near in detail.neighbours
+            name: {record.name: record for record in by_prompt(state, state.catalog.model(name))}
+            for name in (near.record.name for near in detail.neighbours)
         },
         leanings=leanings(state, facts.number),
         phase=snapshot.board.phase,
@@ -152,41 +161,23 @@ def model_page(snapshot: Snapshot, state: ArenaState, every: VoteColumns, name: 
 
 
 def _answers(state: ArenaState, model: int) -> dict[str, str]:
-    public, shown = public_prompts(state), shown_answers(state.catalog)
+    public, answers = public_prompts(state), shown_answers(state.catalog)
     kept_back = state.catalog.prompt_reserved
-    answered = sorted(prompt for author, prompt in shown if author == model and not kept_back[prompt])
+    answered = sorted(prompt for author, prompt in answers if author == model and not kept_back[prompt])
     return {
-        state.catalog.prompts[prompt].prompt_id: shown[model, prompt] if prompt in public else "" for prompt in answered
+        state.catalog.prompts[prompt].prompt_id: answers[model, prompt] if prompt in public else ""
+        for prompt in answered
     }
 
 
-def _edges(votes: VoteTable, model: int) -> list[int]:
-    """The edges of about equal periods from the hour of the model's first vote to that of its last."""
-    hours = votes.at[(votes.model_a == model) | (votes.model_b == model)] // HOUR
-    if not len(hours):
-        return []
-    return sorted({int(edge) * HOUR for edge in np.linspace(int(hours.min()), int(hours.max()) + 1, PIECES + 1)})
-
-
-def _offline_row(snapshot: Snapshot, name: str) -> OfflineRow | None:
-    offline = snapshot.study.offline
-    return next((row for row in offline.rows if row.model == name), None) if offline else None
-
-
-def _around(snapshot: Snapshot, name: str) -> Neighbourhood | None:
-    offline = snapshot.study.offline
-    row = _offline_row(snapshot, name)
-    if offline is None or row is None:
-        return None
-    place = offline.rows.index(row)
-    above = offline.rows[place - 1] if place else None
-    below = offline.rows[place + 1] if place + 1 < len(offline.rows) else None
-    return Neighbourhood(
-        above.model if above else None,
-        above.votes_to_swap if above else None,
-        below.model if below else None,
-        row.votes_to_swap,
-    )
+def _by_bradley_terry(snapshot: Snapshot, name: str) -> tuple[OfflineRow | None, Neighbourhood | None]:
+    """A model's line on the board of all votes, and the models beside it there."""
+    rows = snapshot.study.offline.rows if snapshot.study.offline else ()
+    for above, row, below in zip([None, *rows], rows, [*rows[1:], None], strict=False):
+        if row.model == name:
+            next_above, rise = (above.model, above.votes_to_swap) if above else (None, None)
+            return row, Neighbourhood(next_above, rise, below.model if below else None, row.votes_to_swap)
+    return None, None
 
 
 def result_for(vote: CastVote, model: int) -> str:
@@ -203,7 +194,7 @@ def chosen_prompt(page: ModelPage, asked: str | None) -> str | None:
     if asked is not None and asked in page.answers:
         return asked
     votes = {record.name: record.votes for record in (*page.detail.prompts, *page.detail.retired_prompts)}
-    public = [prompt for prompt, shown in page.answers.items() if shown]
+    public = [prompt for prompt, answer in page.answers.items() if answer]
     return max(public, key=lambda prompt: votes.get(prompt, 0), default=None)
 
 
@@ -213,10 +204,10 @@ EXTREMES = 5
 
 def extremes(page: ModelPage) -> tuple[tuple[Record, ...], tuple[Record, ...]] | None:
     """The prompts on which it did worst and best, the most telling first; None if all of them fit on one screen."""
-    records = [one for one in (*page.detail.prompts, *page.detail.retired_prompts) if one.score is not None]
+    records = [record for record in (*page.detail.prompts, *page.detail.retired_prompts) if record.score is not None]
     if len(records) <= 2 * EXTREMES:
         return None
-    records.sort(key=lambda one: (one.wins - one.losses, one.score or 0.0))
+    records.sort(key=lambda record: (record.wins - record.losses, record.score or 0.0))
     return tuple(records[:EXTREMES]), tuple(records[: -EXTREMES - 1 : -1])
 
 
@@ -233,34 +224,30 @@ def prompt_grid(
         blind: Whether the answers to prompts in use are hidden.
     """
     model, rivals = page.facts.model, list(page.beside)
-    shown = [page.facts.display_name, *(names[rival] for rival in rivals)]
-    rows, votes = [], {}
+    rows = []
     for records, state in ((page.detail.prompts, ""), (page.detail.retired_prompts, "retired")):
         for record in records:
             name, public = record.name, page.answers.get(record.name)
-            cells = tuple(_grid_cell(one) for one in (record, *(page.beside[rival].get(name) for rival in rivals)))
+            cells = [
+                GridCell(met.score, met.wins, met.losses, met.ties, met.both_bad)
+                if met is not None and met.votes
+                else None
+                for met in (record, *(page.beside[rival].get(name) for rival in rivals))
+            ]
             targets = [model_address(model, name), *(compare_address(model, rival, name) for rival in rivals)]
-            remark = HIDDEN if blind and public == "" else state
-            row = GridRow(name, cells, texts.get(name, name), subjects.get(name), remark=remark)
-            rows.append(replace(row, target=targets[0], targets=tuple(targets)) if public else row)
-            votes[name] = (float(record.votes),)
+            row = GridRow(name, cells, texts.get(name, name), subjects.get(name), weight=(float(record.votes),))
+            row = replace(row, remark=HIDDEN if blind and public == "" else state)
+            rows.append(replace(row, target=targets[0], targets=targets) if public else row)
     rows.sort(key=lambda row: row.losses)
-    kept = most_telling(rows, votes, MOST_PROMPTS)
-    left_out = f"{plural(len(rows) - len(kept), 'prompt')} with the fewest votes are left out."
     return grid(
-        [(name, f"where {name} lost") for name in shown],
-        kept,
+        [(name, f"where {name} lost") for name in (page.facts.display_name, *(names[rival] for rival in rivals))],
+        rows,
         label="By prompt",
-        left_out=left_out if len(kept) < len(rows) else "",
+        most=MOST_PROMPTS,
+        omitted="with the fewest votes are left out.",
         leads="A retired prompt leads to the answer, a cell of another model to both answers.",
         most_text=0,
     )
-
-
-def _grid_cell(record: Record | None) -> GridCell | None:
-    if record is None or not record.votes:
-        return None
-    return GridCell(record.score, record.wins, record.losses, record.ties, record.both_bad)
 
 
 LEANINGS = ("leanings", "leanings_by_prompt", "leanings_by_opponent")
@@ -378,9 +365,9 @@ class ComparePage(msgspec.Struct, frozen=True):
     @property
     def examples(self) -> tuple[tuple[str, Record], ...]:
         """Prompts whose answers may be shown on which each of the two won most: the winner's name, the record."""
-        shown = [record for record in self.prompts if record.name in self.answers]
-        ours = max(shown, key=lambda record: record.wins - record.losses, default=None)
-        theirs = min(shown, key=lambda record: record.wins - record.losses, default=None)
+        public = [record for record in self.prompts if record.name in self.answers]
+        ours = max(public, key=lambda record: record.wins - record.losses, default=None)
+        theirs = min(public, key=lambda record: record.wins - record.losses, default=None)
         return tuple(
             (one.display_name, record)
             for one, record, ahead in ((self.a, ours, 1), (self.b, theirs, -1))
@@ -389,7 +376,6 @@ class ComparePage(msgspec.Struct, frozen=True):
 
     @property
     def votes(self) -> int:
-        """All counted votes between the two."""
         return self.record.votes
 
 
@@ -444,7 +430,7 @@ def estimated_difference(snapshot: Snapshot, a: str, b: str) -> EstimatedDiffere
         return None
     slope, plain = study.offline.slope, result.estimate
     low, high = (None if end is None else slope * end for end in (plain.low, plain.high))
-    return replace(plain, difference=slope * plain.difference, low=low, high=high)
+    return msgspec.structs.replace(plain, difference=slope * plain.difference, low=low, high=high)
 
 
 def records_by_prompt(votes: VoteTable, a: int, b: int) -> tuple[Record, ...]:

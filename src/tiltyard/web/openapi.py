@@ -15,9 +15,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tiltyard import __version__
-from tiltyard.arena.events import Choice
-from tiltyard.arena.store.weeks import KeptWeek
-from tiltyard.arena.voting import MatchupStatus
+from tiltyard.arena import Choice, MatchupStatus
+from tiltyard.arena.store import KeptWeek
 from tiltyard.bank import AnswerKind
 
 Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
@@ -203,7 +202,6 @@ class Call(msgspec.Struct, frozen=True):
 
     @property
     def route(self) -> Route:
-        """As the site answers it."""
         return Route(self.path, self.answer, methods=[self.method])
 
 

@@ -82,7 +82,6 @@ class PageCache:
         return await asyncio.wrap_future(making)
 
     def close(self) -> None:
-        """Stop the threads; queued work is dropped."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     def _make(self, key: Key, make: Callable[[], bytes], making: Future[bytes], who: str) -> None:

@@ -13,26 +13,26 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from tiltyard.arena.board import SHADOW_PHASE, LiveBoard
-from tiltyard.arena.following.snapshots import Snapshot
-from tiltyard.arena.kept import KEPT
-from tiltyard.arena.offline import rate_options
-from tiltyard.arena.policy import Policy
-from tiltyard.arena.reasons import ModelReasons
-from tiltyard.arena.rotation import OFTEN
-from tiltyard.arena.store.desk import model_reasons
-from tiltyard.arena.store.files import files_of
-from tiltyard.arena.store.forgetting import kept_about
-from tiltyard.arena.store.matchups import final_votes
-from tiltyard.arena.store.weeks import KeptWeek, WeekTexts, kept_weeks, week_texts
-from tiltyard.arena.verdict import MODEL_VOTES
-from tiltyard.decisions.records import EstimatedDifference
-from tiltyard.decisions.words import between, side, signed
+from tiltyard.arena import KEPT, MODEL_VOTES, OFTEN, SHADOW_PHASE, LiveBoard, rate_options
+from tiltyard.arena.following import Snapshot
+from tiltyard.arena.store import (
+    KeptWeek,
+    WeekTexts,
+    files_of,
+    final_votes,
+    kept_about,
+    kept_weeks,
+    model_reasons,
+    week_texts,
+)
+from tiltyard.decisions import POINTS, EstimatedDifference, side
 from tiltyard.errors import ArenaError
-from tiltyard.pages.escaping import Html, shortened
-from tiltyard.reporting.weekly_text import rule_numbers, worth_knowing
-from tiltyard.validity.limits import address_block
+from tiltyard.pages import Html, shortened
+from tiltyard.reporting import rule_numbers, week_view, worth_knowing
+from tiltyard.validity import address_block
 from tiltyard.web import charts, reports
+from tiltyard.web.addresses import compare_address, model_address
+from tiltyard.web.answer_files import PublicAnswer
 from tiltyard.web.bodies import form_of
 from tiltyard.web.failures import Failure
 from tiltyard.web.leaderboard import withholds
@@ -49,7 +49,6 @@ from tiltyard.web.model import (
 )
 from tiltyard.web.page_cache import Key, has_already, tag_of
 from tiltyard.web.rendering import fingerprint, render
-from tiltyard.web.shown import PublicAnswer
 from tiltyard.web.site import Site, site_of
 from tiltyard.web.text import rendered_answer
 
@@ -77,6 +76,15 @@ async def public_page(
 
     frame = site.settings.title, site.settings.notice, site.settings.public_url
     return await prepared(request, (template, frame, *asked), make, "text/html", CHECKED, fits=fits)
+
+
+def page_at(path: str, here: str, view: Callable[[Site, Snapshot], Mapping[str, Any]]) -> Route:
+    """A public page that is the same for everybody; its template has the name of its address."""
+
+    async def answer(request: Request) -> Response:
+        return await public_page(request, f"{path[1:]}.html", here, view)
+
+    return Route(path, answer)
 
 
 async def prepared(
@@ -139,8 +147,7 @@ def page_of(site: Site, snapshot: Snapshot, name: str) -> ModelPage:
 def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None) -> dict[str, Any]:
     """What a model's template shows."""
     page = page_of(site, snapshot, name)
-    names = names_of(snapshot)
-    shown = page.facts.display_name
+    names, display_name, store = names_of(snapshot), page.facts.display_name, site.engine.arena.store
     prompt = chosen_prompt(page, asked)
     hidden = prompt is not None and not page.answers[prompt]
     text, answers = _texts(site, prompt, [] if prompt is None or hidden else [page.answers[prompt]])
@@ -151,6 +158,7 @@ def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None) -> 
     against, left_out = charts.rival_grid(page.facts, page.detail, public, snapshot, beginnings)
     rated = page.detail.row.votes - page.detail.row.both_bad
     drawn = rated >= MODEL_VOTES
+    reasons = site.observatory.look(lambda _, __: model_reasons(store, snapshot.seq), "reasons", snapshot.edition)
     return {
         "page": page,
         "models": len(snapshot.board.rows),
@@ -162,24 +170,18 @@ def model_view(site: Site, snapshot: Snapshot, name: str, asked: str | None) -> 
         "rated": rated,
         "chosen": asked is not None,
         "extremes": extremes(page),
-        "path_chart": charts.path_chart(page.path, shown) if drawn else None,
-        "trend_chart": charts.trend_chart(page.trend, shown) if drawn else None,
-        "calibration_chart": charts.calibration_chart(page.calibration, shown) if drawn else None,
-        "reasons": given_reasons(site, snapshot).get(name),
+        "path_chart": charts.path_chart(page.path, display_name) if drawn else None,
+        "trend_chart": charts.trend_chart(page.trend, display_name) if drawn else None,
+        "calibration_chart": charts.calibration_chart(page.calibration, display_name) if drawn else None,
+        "reasons": reasons.get(name),
         "rival_grid": against,
         "grid_left_out": left_out,
         "prompt_id": prompt,
         "prompt_text": text,
         "hidden": hidden,
-        "live_prompts": sum(not shown for shown in page.answers.values()),
+        "live_prompts": len(page.answers) - len(public),
         "answers": answers,
     }
-
-
-def given_reasons(site: Site, snapshot: Snapshot) -> Mapping[str, ModelReasons]:
-    """The reasons that voters gave for and against models."""
-    store = site.engine.arena.store
-    return site.observatory.look(lambda _, __: model_reasons(store, snapshot.seq), "reasons", snapshot.edition)
 
 
 def names_of(snapshot: Snapshot) -> dict[str, str]:
@@ -205,7 +207,7 @@ def _texts(site: Site, prompt: str | None, responses: list[str]) -> tuple[str, l
     result = site.observatory.texts([("prompt", prompt), *(("response", response) for response in responses)])
     answers = {response: PublicAnswer(rendered_answer(result[("response", response)])) for response in responses}
     for name, file in files_of(site.engine.arena.store, responses).items():
-        answers[name] = replace(answers[name], kind=file.kind, url=site.shown_links.public_url(name, file.kind))
+        answers[name] = replace(answers[name], kind=file.kind, url=site.answer_links.public_url(name, file.kind))
     return result[("prompt", prompt)], [answers[response] for response in responses]
 
 
@@ -247,9 +249,8 @@ def compare_view(site: Site, snapshot: Snapshot, asked: Mapping[str, str]) -> di
         raise Failure(404, "not_found", "there is no such model. Choose two from the list.") from None
     if not view["withheld"]:
         page = replace(page, difference=estimated_difference(snapshot, a, b))
-    sure = page.difference and difference_words(page)
-    told = {"sure": sure, "wide_open": wide_open(page.difference)}
-    return view | _compared(site, page, asked.get("prompt"), _prompt_texts(site, snapshot)) | told
+    difference = {"sure": page.difference and difference_words(page), "wide_open": wide_open(page.difference)}
+    return view | _compared(site, page, asked.get("prompt"), _prompt_texts(site, snapshot)) | difference
 
 
 WIDE_OPEN = 400
@@ -267,7 +268,7 @@ def difference_words(page: ComparePage) -> str:
     """The difference of two models in one sentence, with its interval."""
     result = page.difference
     assert result is not None
-    ahead = f"{signed(result.difference)} points ({between(result.low, result.high)})"
+    ahead = f"{POINTS.signed(result.difference)} points ({POINTS.between(result.low, result.high)})"
     a, b = page.a.display_name, page.b.display_name
     if wide_open(result):
         return f"The votes cannot tell {a} from {b} yet: either could be more than {WIDE_OPEN} points ahead."
@@ -280,8 +281,8 @@ def difference_words(page: ComparePage) -> str:
 
 
 def _compared(site: Site, page: ComparePage, asked: str | None, texts: Mapping[str, str]) -> dict[str, Any]:
-    shown = (prompt for prompt in page.shared if prompt in page.answers)
-    prompt = asked if asked in page.shared else next(shown, None)
+    public = (prompt for prompt in page.shared if prompt in page.answers)
+    prompt = asked if asked in page.shared else next(public, None)
     text, answers = _texts(site, prompt, list(page.answers.get(prompt, ())) if prompt is not None else [])
     record = page.record
     message = (
@@ -299,27 +300,20 @@ def _compared(site: Site, page: ComparePage, asked: str | None, texts: Mapping[s
     }
 
 
-async def validity(request: Request) -> Response:
-    """The weekly validity report, live."""
-    return await public_page(
-        request,
-        "validity.html",
-        "validity",
-        lambda _, snapshot: _validity(snapshot),
-    )
-
-
-def _validity(snapshot: Snapshot) -> dict[str, Any]:
-    report = snapshot.study.weekly
+def _validity(_: Site, snapshot: Snapshot) -> Mapping[str, Any]:
+    study = snapshot.study
+    report, publication = study.weekly, study.weekly.board.publication
     if snapshot.board.phase == SHADOW_PHASE:
         return {"report": report, "shadow": True}
-    study = snapshot.study
-    top = report.board.publication.top
-    also = worth_knowing(report.board.publication)
-    more = {"rules": rules_of(report.board), "also": also, "shadow": False, "contested": study.contested}
-    more["odd"] = reports.out_of_bounds(report)
-    more["swaps"] = list(study.blocks_to_swap.items())[: max(top - 1, 0)]
-    return reports.validity_view(report, names_of(snapshot)) | more
+    return {
+        **week_view(report, names_of(snapshot), model_address, compare_address),
+        "rules": rules_of(report.board),
+        "also": worth_knowing(publication),
+        "shadow": False,
+        "contested": study.contested,
+        "odd": reports.out_of_bounds(report),
+        "swaps": list(study.blocks_to_swap.items())[: max(publication.top - 1, 0)],
+    }
 
 
 async def weeks(request: Request) -> Response:
@@ -352,59 +346,30 @@ async def week_of(request: Request, week: str) -> tuple[KeptWeek, WeekTexts]:
     return kept, texts
 
 
-async def bank(request: Request) -> Response:
-    """How much of the bank is exposed. No prompt, answer or model is named."""
-
-    def view(site: Site, snapshot: Snapshot) -> dict[str, Any]:
-        result = reports.exposure_of(site)
-        groups, rules = reports.named_groups(result), snapshot.policy.bank
-        return {"bank": result, "groups": groups, "often": OFTEN, "rules": rules}
-
-    return await public_page(request, "bank.html", "validity", view)
+def _bank(site: Site, snapshot: Snapshot) -> Mapping[str, Any]:
+    exposure = reports.exposure_of(site)
+    groups, rules = reports.named_groups(exposure), snapshot.policy.bank
+    return {"bank": exposure, "groups": groups, "often": OFTEN, "rules": rules}
 
 
-async def methods_page(request: Request) -> Response:
-    """Every number explained."""
-    return await public_page(
-        request,
-        "methods.html",
-        "methods",
-        lambda _, snapshot: {
-            "snapshot": snapshot,
-            "in_force": reports.settings_values(snapshot.policy),
-            "settings": reports.written_settings(snapshot.policy),
-        },
-    )
+def _methods(_: Site, snapshot: Snapshot) -> Mapping[str, Any]:
+    in_force, settings = reports.settings_values(snapshot.policy), reports.flat_settings(snapshot.policy)
+    rows = [(name, reports.written(value)) for name, value in settings.items()]
+    return {"snapshot": snapshot, "in_force": in_force, "settings": rows}
 
 
-async def data(request: Request) -> Response:
-    """What can be downloaded and checked."""
-    return await public_page(
-        request,
-        "data.html",
-        "data",
-        lambda _, snapshot: {"snapshot": snapshot, "rate_options": rate_options(snapshot.policy.intervals)},
-    )
+def _data(_: Site, snapshot: Snapshot) -> Mapping[str, Any]:
+    return {"snapshot": snapshot, "rate_options": rate_options(snapshot.policy.intervals)}
 
 
-async def privacy(request: Request) -> Response:
-    """What is stored about visitors, and until when."""
-    return await public_page(
-        request,
-        "privacy.html",
-        "privacy",
-        lambda site, snapshot: {
-            "operator": [part for part in site.settings.privacy.split("\n\n") if part],
-            "period": snapshot.policy.defences.publish_seconds,
-            "kept": _kept(snapshot.policy, limited=site.settings.rate_limit),
-        },
-    )
-
-
-def _kept(policy: Policy, *, limited: bool) -> list[tuple[str, str, str]]:
-    """The rows of what is kept about visitors that hold for a site."""
-    here = {"everywhere", "open" if limited and not policy.entry.invitation_only else ""}
-    return [kept.row(getattr(policy.retention, kept.rule, 0)) for kept in KEPT if kept.where in here]
+def _privacy(site: Site, snapshot: Snapshot) -> Mapping[str, Any]:
+    policy = snapshot.policy
+    places = {"everywhere", "open" if site.settings.rate_limit and not policy.entry.invitation_only else ""}
+    return {
+        "operator": [part for part in site.settings.privacy.split("\n\n") if part],
+        "period": policy.defences.publish_seconds,
+        "kept": [kept.row(getattr(policy.retention, kept.rule, 0)) for kept in KEPT if kept.where in places],
+    }
 
 
 async def me(request: Request) -> Response:
@@ -448,13 +413,13 @@ async def forget(request: Request) -> Response:
 ROUTES = [
     Route("/models/{name:path}", model),
     Route("/compare", compare),
-    Route("/validity", validity),
+    page_at("/validity", "validity", _validity),
     Route("/validity/weeks", weeks),
     Route("/validity/weeks/{week}", week),
-    Route("/bank", bank),
-    Route("/methods", methods_page),
-    Route("/data", data),
-    Route("/privacy", privacy),
+    page_at("/bank", "validity", _bank),
+    page_at("/methods", "methods", _methods),
+    page_at("/data", "data", _data),
+    page_at("/privacy", "privacy", _privacy),
     Route("/me", me),
     Route("/me/data", me_data),
     Route("/me/forget", forget, methods=["POST"]),

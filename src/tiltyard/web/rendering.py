@@ -15,8 +15,7 @@ import msgspec
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PrefixLoader
 
 from tiltyard import __version__
-from tiltyard.pages.escaping import Html
-from tiltyard.pages.html import make_environment
+from tiltyard.pages import Html, make_environment
 from tiltyard.web.addresses import compare_address, model_address, share_address
 from tiltyard.web.charts import interval_bar
 

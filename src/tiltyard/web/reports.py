@@ -9,26 +9,25 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from tiltyard.arena.board import SHADOW_PHASE
-from tiltyard.arena.following.snapshots import Snapshot, Study
-from tiltyard.arena.policy import Policy
-from tiltyard.arena.rotation import OFTEN, BankExposure, bank_exposure
-from tiltyard.arena.store.weeks import KeptWeek
-from tiltyard.arena.weekly import ValidityReport, WeeklyReport
-from tiltyard.arena.weights import ContestedModel
-from tiltyard.pages.figures import plural
-from tiltyard.reporting.weekly import bands, week_view
-from tiltyard.web.addresses import compare_address, model_address
+from tiltyard.arena import (
+    OFTEN,
+    SHADOW_PHASE,
+    BankExposure,
+    ContestedModel,
+    Policy,
+    ValidityReport,
+    WeeklyReport,
+    bank_exposure,
+)
+from tiltyard.arena.following import Snapshot, Study
+from tiltyard.arena.store import KeptWeek
+from tiltyard.pages import plural
+from tiltyard.reporting import bands
 from tiltyard.web.leaderboard import hidden_figures, public_board
 from tiltyard.web.openapi import BankBody
 from tiltyard.web.site import Site
 
 PUBLIC_IN_SHADOW = ("since", "until", "phase", "votes", "voters", "blind", "events", "flags", "exclusions")
-
-
-def validity_view(report: WeeklyReport, names: Mapping[str, str]) -> dict[str, Any]:
-    """What the template shows; models are links under the names that visitors know."""
-    return week_view(report, names, model_address, compare_address)
 
 
 def out_of_bounds(report: WeeklyReport) -> list[tuple[str, str]]:
@@ -138,11 +137,7 @@ def bank_values(site: Site, snapshot: Snapshot) -> BankBody:
         seq=snapshot.seq,
         votes=result.votes,
         prompts={
-            "on": result.prompts_on,
-            "fresh": result.prompts_fresh,
-            "resting": result.prompts_resting,
-            "reserved": result.prompts_reserved,
-            "retired": result.prompts_retired,
+            name: getattr(result, f"prompts_{name}") for name in ("on", "fresh", "resting", "reserved", "retired")
         },
         answers={
             "on": result.answers,
@@ -157,43 +152,32 @@ def bank_values(site: Site, snapshot: Snapshot) -> BankBody:
             "named_by_a_vote": result.named_by_a_vote,
             "named": named_groups(result),
         },
-        learning=[
-            {"share": share, "votes": one_block, "votes_from_50_blocks": many}
-            for share, one_block, many in result.learning
-        ],
+        learning=[dict(zip(("share", "votes", "votes_from_50_blocks"), row, strict=True)) for row in result.learning],
         rules=msgspec.to_builtins(rules),
     )
 
 
 def settings_values(policy: Policy) -> Mapping[str, str]:
     """Every setting by its dotted name with underscores, as used in texts; shares are percentages."""
-    named = {name.replace(".", "_"): written(value) for name, value in flat_settings(policy)}
-    share_names = [name for name, value in flat_settings(policy) if isinstance(value, float) and 0.0 < value < 1.0]
-    for name in share_names:
-        named[f"{name.replace('.', '_')}_percent"] = f"{100 * dict(flat_settings(policy))[name]:g} %"
-    return named | {
+    flat = {name.replace(".", "_"): value for name, value in flat_settings(policy).items()}
+    shares = {name: value for name, value in flat.items() if isinstance(value, float) and 0.0 < value < 1.0}
+    return {
+        **{name: written(value) for name, value in flat.items()},
+        **{f"{name}_percent": f"{100 * value:g} %" for name, value in shares.items()},
         "pair_floor_per_prompt": f"{policy.adjacent_floor_votes / policy.adjacent_floor_prompts:g}",
         "undo": str(policy.undo_seconds),
         "expires_hours": f"{policy.matchup_expires_seconds / 3600:g}",
     }
 
 
-def flat_settings(policy: Policy) -> list[tuple[str, Any]]:
-    """Every setting of a policy with its dotted name, in the policy's own order."""
-    return list(_flat(msgspec.to_builtins(policy), ""))
+def flat_settings(policy: Policy) -> dict[str, Any]:
+    """Every setting of a policy by its dotted name, in the policy's own order."""
 
+    def flat(values: Mapping[str, Any], before: str) -> Iterator[tuple[str, Any]]:
+        for name, value in values.items():
+            yield from flat(value, f"{before}{name}.") if isinstance(value, dict) else [(f"{before}{name}", value)]
 
-def _flat(values: Mapping[str, Any], before: str) -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{before}{name}.")
-        else:
-            yield f"{before}{name}", value
-
-
-def written_settings(policy: Policy) -> tuple[tuple[str, str], ...]:
-    """Every setting with its formatted value."""
-    return tuple((name, written(value)) for name, value in flat_settings(policy))
+    return dict(flat(msgspec.to_builtins(policy), ""))
 
 
 def written(value: object) -> str:

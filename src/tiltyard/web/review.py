@@ -5,30 +5,35 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from tiltyard.arena.commands import SAFE_ID, ExplainVote, ServeMatchup, SkipMatchup, SubmitVote, UndoVote
-from tiltyard.arena.events import Choice
-from tiltyard.arena.reasons import COMMENT_MOST
-from tiltyard.arena.store.desk import comments_on
-from tiltyard.arena.store.matchups import ShownMatchup, shown_matchup, voted_matchups
-from tiltyard.arena.voting import MatchupStatus, NothingLeft, NotInvited, ReviewClosed
-from tiltyard.review.assignment import ReviewChooser
-from tiltyard.review.desk import Review, open_review
-from tiltyard.review.labels import median_seconds
-from tiltyard.review.results import close_if_settled
+from tiltyard.arena import (
+    COMMENT_MOST,
+    SAFE_ID,
+    Choice,
+    ExplainVote,
+    MatchupStatus,
+    NothingLeft,
+    NotInvited,
+    ReviewClosed,
+    ServeMatchup,
+    SkipMatchup,
+    SubmitVote,
+    UndoVote,
+)
+from tiltyard.arena.store import ShownMatchup, comments_on, shown_matchup, voted_matchups
+from tiltyard.review import Review, ReviewChooser, close_if_settled, median_seconds, open_review
 from tiltyard.web import api
 from tiltyard.web.bodies import form_of, json_of
 from tiltyard.web.failures import Failure
-from tiltyard.web.openapi import Call, ChoiceBody, HeldBackBody, MatchupBody, ReceiptBody, StateBody, UnrenderedBody
+from tiltyard.web.openapi import Call, MatchupBody, StateBody
 from tiltyard.web.site import ReviewDesk, Site, site_of
 from tiltyard.web.visitors import START, Visitor, check_origin
-from tiltyard.web.vote import PURPOSE, asked, chosen, redirect, shown, texts_of
+from tiltyard.web.vote import PURPOSE, checked_form, pair_context, parse_ballot, redirect, rendered_text
 
 LISTED_MOST = 5_000
 """How many of one's own votes are listed once a review is closed."""
@@ -85,10 +90,10 @@ def progress_of(chooser: ReviewChooser, person: str, *, after: int = 0) -> Revie
     """Where a person is. Called in the writing thread; `after` counts items as done that are shown ahead."""
     log, rules = chooser.log, chooser.log.rules
     assert rules is not None
-    own = sorted((turn for turn in log.latest.values() if turn.person == person), key=lambda turn: turn.item)
-    done = [turn for turn in own if turn.status in ("voted", "cannot")]
-    votes = sorted((turn for turn in own if turn.status == "voted"), key=lambda turn: turn.closed_at)
-    open_ = [turn for turn in own if turn.status == "open"]
+    turns = sorted((turn for turn in log.latest.values() if turn.person == person), key=lambda turn: turn.item)
+    done = [turn for turn in turns if turn.status in ("voted", "cannot")]
+    votes = sorted((turn for turn in turns if turn.status == "voted"), key=lambda turn: turn.closed_at)
+    open_ = [turn for turn in turns if turn.status == "open"]
     here = open_[after:]
     last = (open_[:after] or votes)[-1:]
     left = chooser.assignment.left(person)
@@ -104,7 +109,7 @@ def progress_of(chooser: ReviewChooser, person: str, *, after: int = 0) -> Revie
         left=max(0, len(left) - after),
         minutes=None if pace is None else pace * len(left) / 60.0,
         open_=here[0].matchup_id if here else None,
-        serve=not here or any(turn.status == "undone" and turn.item < here[0].item for turn in own),
+        serve=not here or any(turn.status == "undone" and turn.item < here[0].item for turn in turns),
         last=last[0].matchup_id if last and rules.holds_names and not chooser.is_final(last[0].matchup_id) else None,
         adjudicates=person in rules.adjudicators,
         closed=rules.closed,
@@ -122,66 +127,48 @@ async def review_page(request: Request) -> Response:
         return site.page("review_start.html", {"link": "", "token": ""}, here="vote")
     if request.state.is_head:
         return HTMLResponse()
-    ahead = 1 if "ahead" in request.query_params else 0
+    ahead, store = 1 if "ahead" in request.query_params else 0, site.engine.arena.store
     progress = await site.engine.read(lambda _: progress_of(desk.chooser, visitor.voter, after=ahead))
     if progress.closed:
-        return await _closed_page(site, visitor, progress)
+        now = 2**62  # a closed review's votes are final, whatever their time to undo them was
+        votes = await asyncio.to_thread(voted_matchups, store, visitor.voter, now, LISTED_MOST)
+        return site.page("review_done.html", {"progress": progress, "token": "", "votes": votes}, here="vote")
     if progress.serve:
         try:
             most = await site.engine.read(lambda state: len(state.schedule.open_of(visitor.voter)))
             await site.engine.run(ServeMatchup(visitor.voter, open_at_most=most + 1 if most < 2 + ahead else 1))
         except NothingLeft:
             if progress.open_ is None:
-                return await _done_page(request, site, visitor, progress)
+                before = await _vote_before(request, visitor, progress)
+                done = {"progress": progress, "token": site.visitors.token(request, PURPOSE)}
+                return site.page("review_done.html", {**done, "votes": None, "before": before}, here="vote")
         progress = await site.engine.read(lambda _: progress_of(desk.chooser, visitor.voter, after=ahead))
     assert progress.open_ is not None
-    matchup = await _own(site, visitor, progress.open_)
-    return site.page("review.html", await _item(request, site, desk, visitor, matchup, progress), here="vote")
-
-
-async def _item(
-    request: Request, site: Site, desk: ReviewDesk, visitor: Visitor, matchup: ShownMatchup, progress: ReviewProgress
-) -> dict[str, Any]:
-    """What the page of an item shows."""
-    item = next(one for one in desk.review.record.items if one.item == matchup.prompt_id)
+    matchup = await asyncio.to_thread(shown_matchup, store, progress.open_, visitor.voter)
+    assert matchup is not None
+    item = next(item for item in desk.review.record.items if item.item == matchup.prompt_id)
     rubric = desk.review.record.rubrics.get(item.dimension, "")
-    context: dict[str, Any] = {
-        **await texts_of(site, matchup),
-        "matchup_id": matchup.matchup_id,
-        "token": site.visitors.token(request, PURPOSE),
+    comments = await asyncio.to_thread(comments_on, store, [name for name, _ in progress.others])
+    context = {
+        **await pair_context(request, matchup),
         "progress": progress,
         "dimension": item.dimension,
-        "rubric": await shown(rubric) if rubric else None,
+        "rubric": await rendered_text(rubric) if rubric else None,
         "long_words": 0,
         "most": COMMENT_MOST,
-        "told": await _told(request, site, visitor, progress),
+        "before": await _vote_before(request, visitor, progress),
+        "others": [(choice, comments.get(name, "")) for name, choice in progress.others],
     }
-    store = site.engine.arena.store
-    written = await asyncio.to_thread(comments_on, store, [name for name, _ in progress.others])
-    context["others"] = [(choice, written.get(name, "")) for name, choice in progress.others]
-    return context
+    return site.page("review.html", context, here="vote")
 
 
-async def _told(request: Request, site: Site, visitor: Visitor, progress: ReviewProgress) -> ShownMatchup | None:
+async def _vote_before(request: Request, visitor: Visitor, progress: ReviewProgress) -> ShownMatchup | None:
     """The vote just given, where its names are shown after it."""
-    after = request.query_params.get("after", "")
+    after, store = request.query_params.get("after", ""), site_of(request).engine.arena.store
     if not progress.names_after_vote or not SAFE_ID.match(after):
         return None
-    voted = await asyncio.to_thread(shown_matchup, site.engine.arena.store, after, visitor.voter)
+    voted = await asyncio.to_thread(shown_matchup, store, after, visitor.voter)
     return voted if voted is not None and voted.status is MatchupStatus.VOTED else None
-
-
-async def _done_page(request: Request, site: Site, visitor: Visitor, progress: ReviewProgress) -> Response:
-    context = {"progress": progress, "token": site.visitors.token(request, PURPOSE), "votes": None}
-    context["told"] = await _told(request, site, visitor, progress)
-    return site.page("review_done.html", context, here="vote")
-
-
-async def _closed_page(site: Site, visitor: Visitor, progress: ReviewProgress) -> Response:
-    """The names, once a review is closed."""
-    now = 2**62  # a closed review's votes are final, whatever their time to undo them was
-    votes = await asyncio.to_thread(voted_matchups, site.engine.arena.store, visitor.voter, now, LISTED_MOST)
-    return site.page("review_done.html", {"progress": progress, "token": "", "votes": votes}, here="vote")
 
 
 async def link_page(request: Request) -> Response:
@@ -212,8 +199,8 @@ async def start_reviewing(request: Request) -> Response:
 
 async def cast_vote(request: Request) -> Response:
     """Take a vote, and the comment that came with it; redirects to the next item."""
-    site, (matchup_id, visitor, form) = site_of(request), await asked(request)
-    choice, unrendered = chosen(form)
+    site, matchup_id, visitor, form = await checked_form(request)
+    choice, unrendered = parse_ballot(form)
     await site.engine.run(SubmitVote(matchup_id, visitor.voter, choice, unrendered=unrendered))
     if comment := form.get("comment", "").strip():
         await site.engine.run(ExplainVote(matchup_id, visitor.voter, (), comment))
@@ -222,7 +209,7 @@ async def cast_vote(request: Request) -> Response:
 
 async def cannot_judge(request: Request) -> Response:
     """Say that one cannot judge an item, and why; redirects to the next one."""
-    site, (matchup_id, visitor, form) = site_of(request), await asked(request)
+    site, matchup_id, visitor, form = await checked_form(request)
     reason = form.get("reason", "").strip()
     if not reason:
         raise Failure(400, "bad_request", "say in a few words why you cannot judge this. Go back and add it.")
@@ -233,8 +220,8 @@ async def cannot_judge(request: Request) -> Response:
 
 async def take_back(request: Request) -> Response:
     """Take a vote back; redirects to its item, with sides drawn anew."""
-    matchup_id, visitor, _ = await asked(request)
-    await site_of(request).engine.run(UndoVote(matchup_id, visitor.voter))
+    site, matchup_id, visitor, _ = await checked_form(request)
+    await site.engine.run(UndoVote(matchup_id, visitor.voter))
     return redirect("/")
 
 
@@ -266,8 +253,8 @@ async def new_reviewer(request: Request) -> Response:
     if not SAFE_ID.match(link):
         raise NotInvited("this is no link of a review. Send the last part of the link.")
     visitor = await site.visitors.enter(request, link)
-    one = await site.engine.read(lambda _: progress_of(desk.chooser, visitor.voter))
-    body = ReviewerBody(done=one.done, left=one.left, adjudicates=one.adjudicates)
+    progress = await site.engine.read(lambda _: progress_of(desk.chooser, visitor.voter))
+    body = ReviewerBody(done=progress.done, left=progress.left, adjudicates=progress.adjudicates)
     return Response(msgspec.json.encode(body), media_type="application/json")
 
 
@@ -296,12 +283,6 @@ def _desk(request: Request) -> tuple[Site, ReviewDesk]:
     return site, site.review
 
 
-async def _own(site: Site, visitor: Visitor, matchup_id: str) -> ShownMatchup:
-    result = await asyncio.to_thread(shown_matchup, site.engine.arena.store, matchup_id, visitor.voter)
-    assert result is not None
-    return result
-
-
 ROUTES = [
     Route("/", review_page),
     Route("/review/{link}", link_page),
@@ -313,28 +294,14 @@ ROUTES = [
 ]
 
 ONE = api.ONE
+CLOSED = (403, 404, 409, 410, 415)
+NEXT = {201: "A new item", 200: "The item that is open", 204: "Nothing is left"}
 CALLS = [
     Call("/api/v1/reviewers", new_reviewer, "Open a private link", (ReviewerBody,), (403, 415), "POST", (LinkBody,)),
-    Call(
-        "/api/v1/matchups",
-        next_item,
-        "The next item",
-        (MatchupBody,),
-        (403, 415),
-        "POST",
-        statuses={201: "A new item", 200: "The item that is open", 204: "Nothing is left"},
-    ),
-    Call(
-        f"{ONE}/vote",
-        api.cast_vote,
-        "Vote on an item",
-        (ReceiptBody, HeldBackBody),
-        (403, 404, 409, 410, 415),
-        "POST",
-        (ChoiceBody, UnrenderedBody),
-    ),
-    Call(f"{ONE}/skip", api.skip_matchup, "Cannot judge an item", (StateBody,), (403, 404, 409, 410, 415), "POST"),
-    Call(f"{ONE}/undo", api.undo_vote, "Take a vote back", (StateBody,), (403, 404, 409, 410, 415), "POST"),
+    Call("/api/v1/matchups", next_item, "The next item", (MatchupBody,), (403, 415), "POST", (), NEXT),
+    Call(f"{ONE}/vote", api.cast_vote, "Vote on an item", api.VOTED, CLOSED, "POST", api.BALLOTS),
+    Call(f"{ONE}/skip", api.skip_matchup, "Cannot judge an item", (StateBody,), CLOSED, "POST"),
+    Call(f"{ONE}/undo", api.undo_vote, "Take a vote back", (StateBody,), CLOSED, "POST"),
     Call(f"{ONE}/comment", comment_on, "Say why", (StateBody,), (400, 403, 404, 410, 415), "POST", (CommentBody,)),
     Call(ONE, api.matchup_status, "The state of one of your items", (StateBody,), (404,)),
 ]

@@ -59,7 +59,7 @@ def serve(
         )
     config = uvicorn.Config(partial(create_app, settings), factory=True, workers=workers, **server_options())
     with contextlib.ExitStack() as bound:
-        here = [bound.enter_context(one) for one in sockets or bound_sockets(host, port)]
+        here = [bound.enter_context(sock) for sock in sockets or bound_sockets(host, port)]
         if workers == 1:
             server = uvicorn.Server(config)
             with contextlib.suppress(KeyboardInterrupt):
@@ -82,15 +82,15 @@ def bound_sockets(host: str, port: int) -> list[socket.socket]:
     with contextlib.ExitStack() as bound:
         sockets = []
         for family, _, _, _, address in dict.fromkeys(result):
-            one = bound.enter_context(socket.socket(family, socket.SOCK_STREAM))
-            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock = bound.enter_context(socket.socket(family, socket.SOCK_STREAM))
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
-                one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             try:
-                one.bind(address)
+                sock.bind(address)
             except OSError as error:
                 raise _cannot_bind(host, port, error) from None
-            sockets.append(one)
+            sockets.append(sock)
         bound.pop_all()
     return sockets
 

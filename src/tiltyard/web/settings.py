@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from tiltyard.errors import OptionError
-from tiltyard.validity.limits import trusted_networks
+from tiltyard.validity import trusted_networks
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network
@@ -63,18 +63,19 @@ class SiteSettings:
 
     def __post_init__(self) -> None:
         trusted_networks(self.trusted_proxies)
-        given = self.secrets if self.secret else ()
-        for name, value in (*((SECRET_VARIABLE, one) for one in given), (ADMIN_SECRET_VARIABLE, self.admin_secret)):
+        secrets = self.secrets if self.secret else ()
+        for name, value in (
+            *((SECRET_VARIABLE, secret) for secret in secrets),
+            (ADMIN_SECRET_VARIABLE, self.admin_secret),
+        ):
             if value is not None and len(value) < SECRET_LENGTH:
                 raise OptionError(f"{name} is shorter than {SECRET_LENGTH} characters. Make it long and random.")
         if not 0 < self.longest_wait <= MOST_WAIT_SECONDS:
             raise OptionError(f"a longest wait of {self.longest_wait} seconds is out of range. Choose 0.1 to 60.")
         if self.public_url is not None:
             check_web_address(self.public_url)
-        if self.answers_host:
-            self._check_answers_host()
-
-    def _check_answers_host(self) -> None:
+        if not self.answers_host:
+            return
         if self.public_url is None:
             raise OptionError("--answers-host needs --public-url: only pages of that address may show the answers.")
         if not re.fullmatch(r"[a-z0-9.-]+(:[0-9]{1,5})?", self.answers_host):
@@ -94,7 +95,6 @@ class SiteSettings:
 
     @property
     def proxies(self) -> tuple[IPv4Network | IPv6Network, ...]:
-        """The networks of trusted proxies."""
         return trusted_networks(self.trusted_proxies)
 
 

@@ -12,16 +12,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from tiltyard.arena.board import SHADOW_PHASE
-from tiltyard.arena.following.snapshots import Snapshot
-from tiltyard.arena.store.weeks import KeptWeek
-from tiltyard.pages.figures import count, points
-from tiltyard.pages.share_card import ACCENT, INK, INSET, LINE, MUTED, WIDTH, ShareCard, legible
+from tiltyard.arena import SHADOW_PHASE
+from tiltyard.arena.following import Snapshot
+from tiltyard.arena.store import KeptWeek
+from tiltyard.pages import INK, MUTED, CardRow, Interval, board_card, count, legible, model_card, points
 from tiltyard.web import charts
-from tiltyard.web.board_line import BoardLine
+from tiltyard.web.board_columns import BoardLine
 from tiltyard.web.board_query import BoardQuery
 from tiltyard.web.failures import Failure
-from tiltyard.web.leaderboard import board_lines, said_of
+from tiltyard.web.leaderboard import board_lines, board_sentence
 from tiltyard.web.pages import prepared, public_page, public_weeks
 from tiltyard.web.site import site_of
 
@@ -46,7 +45,7 @@ async def embed(request: Request) -> Response:
 def embed_view(snapshot: Snapshot, number: int) -> dict[str, Any]:
     """What the template of an embedded board shows."""
     lines = board_lines(snapshot, BoardQuery())
-    message = said_of(snapshot, BoardQuery())
+    message = board_sentence(snapshot, BoardQuery())
     return {
         "lines": [(line, charts.interval_bar(line)) for line in lines[:number]],
         "more": len(lines) - number,
@@ -59,75 +58,60 @@ def embed_view(snapshot: Snapshot, number: int) -> dict[str, Any]:
 async def board_picture(request: Request) -> Response:
     """The board as a picture."""
     title = site_of(request).settings.title
-    return await _picture(request, ("board",), lambda snapshot: board_card(snapshot, title))
+
+    def draw(snapshot: Snapshot) -> bytes:
+        sentence, lines = board_sentence(snapshot, BoardQuery()), board_lines(snapshot, BoardQuery())
+        words = sentence.text
+        for line in lines:
+            words = words.replace(line.row.display_name, _name(line))
+        rows = [
+            CardRow(
+                str(line.row.rank),
+                _name(line),
+                points(line.row.rating_shown),
+                _interval(line),
+                MUTED if line.provisional else INK,
+            )
+            for line in ([] if sentence.too_few_votes else lines[:CARD_ROWS])
+        ]
+        return board_card(title, words, rows, _votes(snapshot.board.votes))
+
+    return await _picture(request, ("board",), draw)
 
 
 async def model_picture(request: Request) -> Response:
     """One model as a picture; its address ends in .png."""
-    name = request.path_params["name"]
-    title, model = site_of(request).settings.title, name.removesuffix(".png")
-    snapshot = site_of(request).observatory.snapshot
-    if name == model or all(row.model != model for row in snapshot.board.rows):
+    site, name = site_of(request), request.path_params["name"]
+    model = name.removesuffix(".png")
+    if name == model or all(row.model != model for row in site.observatory.snapshot.board.rows):
         raise Failure(404, "not_found", "there is no picture of this name.")
-    return await _picture(request, ("model", model), lambda snapshot: model_card(snapshot, model, title) or b"")
+
+    def draw(snapshot: Snapshot) -> bytes:
+        line = next(line for line in board_lines(snapshot, BoardQuery()) if line.row.model == model)
+        rank, rating, interval = "too few votes for a rank", "", None
+        if not (board_sentence(snapshot, BoardQuery()).too_few_votes or line.provisional):
+            allowed = f", could be {line.places[0]} to {line.places[1]}" if line.places else ""
+            rank = f"rank {line.row.rank} of {len(snapshot.board.rows)}{allowed}"
+            rating, interval = f"rating {points(line.row.rating_shown)}", _interval(line)
+        return model_card(site.settings.title, _name(line), rank, rating, interval, _votes(line.row.votes))
+
+    return await _picture(request, ("model", model), draw)
 
 
 async def _picture(request: Request, asked: tuple[str, ...], draw: Callable[[Snapshot], bytes]) -> Response:
     return await prepared(request, ("share", *asked), draw, "image/png", FETCHED, fits=True)
 
 
-def board_card(snapshot: Snapshot, title: str) -> bytes:
-    """The first models of the board, with the sentence above it."""
-    card, lines = ShareCard(title), board_lines(snapshot, BoardQuery())
-    message = said_of(snapshot, BoardQuery())
-    words = message.text
-    for line in lines:
-        words = words.replace(line.row.display_name, legible(line.row.display_name, line.row.model))
-    y = card.paragraph(140, words, 36, 2) + 24
-    if not message.too_few_votes:
-        y = _card_rows(card, lines[:CARD_ROWS], y)
-    card.foot(_votes(snapshot.board.votes))
-    return card.png()
+def _name(line: BoardLine) -> str:
+    return legible(line.row.display_name, line.row.model)
+
+
+def _interval(line: BoardLine) -> Interval | None:
+    return None if line.span is None or line.scale is None else (line.scale, line.raw, line.span)
 
 
 def _votes(number: int) -> str:
     return f"{count(number)} votes by people who did not know who wrote what"
-
-
-def _card_rows(card: ShareCard, lines: Sequence[BoardLine], y: int) -> int:
-    for line in lines:
-        card.draw.line((INSET, y, WIDTH - INSET, y), fill=LINE, width=2)
-        colour = MUTED if line.provisional else INK
-        card.text(INSET, y + 9, str(line.row.rank), 30, colour, 60)
-        card.text(INSET + 70, y + 9, legible(line.row.display_name, line.row.model), 30, colour, 540)
-        card.text(WIDTH - INSET, y + 9, points(line.row.rating_shown), 30, colour, 120, right=True)
-        _card_bar(card, line, y + 27)
-        y += 52
-    return y
-
-
-def _card_bar(card: ShareCard, line: BoardLine, y: int) -> None:
-    if line.span is not None and line.scale is not None:
-        card.interval(line.scale, line.raw, line.span, y)
-
-
-def model_card(snapshot: Snapshot, name: str, title: str) -> bytes | None:
-    """One model's place and rating; None if it is not on the board."""
-    line = next((line for line in board_lines(snapshot, BoardQuery()) if line.row.model == name), None)
-    if line is None:
-        return None
-    card, row = ShareCard(title), line.row
-    card.text(INSET, 190, legible(row.display_name, row.model), 76, INK, WIDTH - 2 * INSET)
-    few = said_of(snapshot, BoardQuery()).too_few_votes or line.provisional
-    facts = [f"rank {row.rank} of {len(snapshot.board.rows)}"]
-    if line.places and not few:
-        facts.append(f"could be {line.places[0]} to {line.places[1]}")
-    card.text(INSET, 320, ", ".join(facts) if not few else "too few votes for a rank", 44, ACCENT, WIDTH - 2 * INSET)
-    if not few:
-        card.text(INSET, 392, f"rating {points(row.rating_shown)}", 44, INK, WIDTH - 2 * INSET)
-        _card_bar(card, line, 422)
-    card.foot(_votes(row.votes))
-    return card.png()
 
 
 async def weeks_feed(request: Request) -> Response:

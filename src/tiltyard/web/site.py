@@ -9,21 +9,19 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from tiltyard.arena.following.observatory import Observatory
-from tiltyard.arena.following.snapshots import Snapshot
-from tiltyard.arena.ratings import FirstEffects
+from tiltyard.arena import FirstEffects
+from tiltyard.arena.following import Observatory, Snapshot
 from tiltyard.errors import ArenaError
+from tiltyard.web.answer_links import AnswerLinks
 from tiltyard.web.engine import Engine
 from tiltyard.web.failures import Refusals
 from tiltyard.web.page_cache import PageCache
 from tiltyard.web.rendering import SiteFacts, render
 from tiltyard.web.settings import SiteSettings
-from tiltyard.web.shown_links import ShownLinks
 from tiltyard.web.visitors import Visitors
 
 if TYPE_CHECKING:
-    from tiltyard.review.assignment import ReviewChooser
-    from tiltyard.review.desk import Review
+    from tiltyard.review import Review, ReviewChooser
 
 
 class ReviewDesk(msgspec.Struct, frozen=True):
@@ -43,7 +41,7 @@ class Site(msgspec.Struct, frozen=True):
     prepared: PageCache
     refusals: Refusals
     vote_effects: FirstEffects
-    shown_links: ShownLinks
+    answer_links: AnswerLinks
     parts: PageCache
     """Responses that take a fit: boards of parts of the votes, comparisons. One at a time, apart from all others."""
     review: ReviewDesk | None = None
@@ -51,18 +49,13 @@ class Site(msgspec.Struct, frozen=True):
 
     def facts(self, snapshot: Snapshot | None = None) -> SiteFacts:
         """The shared frame of every page, by the snapshot that the page shows."""
+        title, notice, review = self.settings.title, self.settings.notice, self.review is not None
         try:
             snapshot = snapshot or self.observatory.snapshot
         except ArenaError:
-            return SiteFacts(self.settings.title, notice=self.settings.notice, review=self.review is not None)
-        return SiteFacts(
-            self.settings.title,
-            snapshot.head,
-            self.settings.notice,
-            blind=snapshot.blind,
-            public_url=(self.settings.public_url or "").rstrip("/"),
-            review=self.review is not None,
-        )
+            return SiteFacts(title, notice=notice, review=review)
+        public_url = (self.settings.public_url or "").rstrip("/")
+        return SiteFacts(title, snapshot.head, notice, snapshot.blind, public_url, review=review)
 
     def page(
         self,

@@ -24,8 +24,7 @@ from pygments.token import Comment, Generic, Keyword, Literal, Name, Number, Str
 from pygments.token import Token as Kind
 from pygments.util import ClassNotFound
 
-from tiltyard.pages import escaping
-from tiltyard.pages.escaping import Html
+from tiltyard.pages import Html, escaping
 from tiltyard.web import formulas
 
 if TYPE_CHECKING:
@@ -225,23 +224,15 @@ def _isolated(renderer: RendererHTML, tokens: Sequence[Token], index: int, optio
     return renderer.renderToken(tokens, index, options, env)
 
 
-def _code(
-    renderer: RendererHTML,  # noqa: ARG001 - the parser's own signature
-    tokens: Sequence[Token],
-    index: int,
-    options: OptionsDict,  # noqa: ARG001
-    env: EnvType,
-) -> str:
+def _code(_: RendererHTML, tokens: Sequence[Token], index: int, _options: OptionsDict, env: EnvType) -> str:
     """A block of code: coloured if its language is known, and within reach of the keyboard if it may be too wide."""
     token = tokens[index]
     language = (token.info.split() or [""])[0].lower()
     lines = token.content.split("\n")
     longest = max(map(len, lines))
     coloured = env["coloured"] = env.get("coloured", 0) + len(token.content)
-    is_read = (
-        language in LANGUAGES and coloured <= CODE_CHARACTERS and len(lines) <= CODE_LINES and longest <= CODE_LINE
-    )
-    inner = _coloured(token.content, language) if is_read else escape(token.content)
+    is_short = coloured <= CODE_CHARACTERS and len(lines) <= CODE_LINES and longest <= CODE_LINE
+    inner = _coloured(token.content, language) if language in LANGUAGES and is_short else escape(token.content)
     return f"<pre{_reachable('Code') if longest > WIDE_LINE else ''}><code>{inner}</code></pre>\n"
 
 
@@ -278,13 +269,7 @@ def _colour(kind: _TokenType) -> str:
     return COLOURS.get(kind, "")
 
 
-def _table(
-    renderer: RendererHTML,  # noqa: ARG001 - the parser's own signature
-    tokens: Sequence[Token],
-    index: int,
-    options: OptionsDict,  # noqa: ARG001
-    env: EnvType,  # noqa: ARG001
-) -> str:
+def _table(_: RendererHTML, tokens: Sequence[Token], index: int, *_unused: object) -> str:
     """A table in a box that scrolls sideways."""
     if tokens[index].nesting < 0:
         return "</table></div>\n"

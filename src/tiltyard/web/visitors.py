@@ -23,16 +23,19 @@ import msgspec
 from msgspec.structs import replace
 from starlette.requests import Request
 
-from tiltyard.arena.commands import EnterVoter, ServedMatchup, ServeMatchup
-from tiltyard.arena.integrity import Act, limits_of
-from tiltyard.arena.limits import session_quotas
-from tiltyard.arena.policy import Policy
-from tiltyard.arena.store.forgetting import forget_cookie
-from tiltyard.arena.store.invitations import check_invitation, hashed
-from tiltyard.arena.store.visitors import Quota
-from tiltyard.arena.units import SECOND
-from tiltyard.arena.voting import NotYours
-from tiltyard.validity.limits import networks_of
+from tiltyard.arena import (
+    SECOND,
+    Act,
+    EnterVoter,
+    NotYours,
+    Policy,
+    ServedMatchup,
+    ServeMatchup,
+    limits_of,
+    session_quotas,
+)
+from tiltyard.arena.store import Quota, check_invitation, forget_cookie, hashed
+from tiltyard.validity import networks_of
 from tiltyard.web.engine import Engine
 from tiltyard.web.failures import Failure
 from tiltyard.web.settings import SiteSettings

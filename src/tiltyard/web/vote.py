@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -12,31 +12,47 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from tiltyard.arena.commands import (
+from tiltyard.arena import (
+    CHANGES_PER_VOTE,
     SAFE_ID,
+    SECOND,
+    BallotRules,
+    Choice,
+    Effect,
     ExplainVote,
+    Gone,
+    MatchupStatus,
+    NotInvited,
+    NotYours,
+    PairVotes,
     ReportAnswer,
     RevealNames,
     ServedMatchup,
     SkipMatchup,
     SubmitVote,
     UndoVote,
+    VoteStanding,
+    checked_comment,
+    checked_tags,
+    effect_of,
+    pair_votes,
+    shows_names,
 )
-from tiltyard.arena.events import Choice
-from tiltyard.arena.following.snapshots import Snapshot
-from tiltyard.arena.ratings import Effect, PairVotes, effect_of, pair_votes
-from tiltyard.arena.reasons import CHANGES_PER_VOTE, BallotRules, checked_comment, checked_tags
-from tiltyard.arena.state import VoteStanding
-from tiltyard.arena.store.desk import Answered, own_explanation
-from tiltyard.arena.store.matchups import ShownMatchup, final_votes, has_voted, open_matchup, shown_matchup
-from tiltyard.arena.store.visitors import DAY_SECONDS, Quota
-from tiltyard.arena.units import SECOND
-from tiltyard.arena.voting import Gone, MatchupStatus, NotInvited, NotYours, shows_names
-from tiltyard.bank import AnswerKind
-from tiltyard.bank.responses import read_steps
-from tiltyard.pages.escaping import Html
-from tiltyard.web.bodies import form_of
-from tiltyard.web.failures import Failure
+from tiltyard.arena.following import Snapshot
+from tiltyard.arena.store import (
+    DAY_SECONDS,
+    Answered,
+    Quota,
+    ShownMatchup,
+    final_votes,
+    has_voted,
+    open_matchup,
+    own_explanation,
+    shown_matchup,
+)
+from tiltyard.bank import AnswerKind, read_steps
+from tiltyard.pages import Html
+from tiltyard.web.bodies import choice_of, form_of
 from tiltyard.web.me import ENOUGH
 from tiltyard.web.site import Site, site_of
 from tiltyard.web.text import count_words, is_plain, is_quick, rendered, split_reasoning
@@ -48,7 +64,7 @@ LONG_LINES = 10
 """From this length on a text may not fit its box, and can be expanded."""
 
 
-class ShownStep(msgspec.Struct, frozen=True):
+class RenderedStep(msgspec.Struct, frozen=True):
     """A step of an agent's transcript: folded, but for the last one. What tools get and give is shown as it is."""
 
     number: int
@@ -58,7 +74,7 @@ class ShownStep(msgspec.Struct, frozen=True):
     words: int
 
 
-class Shown(msgspec.Struct, frozen=True):
+class RenderedText(msgspec.Struct, frozen=True):
     """One text as the page shows it; of an answer also what its model wrote to itself first, which is folded."""
 
     html: Html
@@ -73,7 +89,7 @@ class Shown(msgspec.Struct, frozen=True):
     """Where the file is, if it is not a text; `html` is then a description, or empty."""
     played_seconds: int = 0
     """How long a sound or film is played before the vote."""
-    steps: tuple[ShownStep, ...] = ()
+    steps: tuple[RenderedStep, ...] = ()
     """The steps of an agent's transcript, in place of `html`."""
 
 
@@ -87,14 +103,6 @@ class Side(msgspec.Struct, frozen=True):
     is_chosen: bool
 
 
-class RevealedPair(msgspec.Struct, frozen=True):
-    """The two models of a pair and how others voted on them, as far as that is public."""
-
-    a: Side
-    b: Side
-    others: PairVotes
-
-
 async def vote_page(request: Request) -> Response:
     """The visitor's open pair, or a new one; for a new visitor, a start button. Only that button creates a voter."""
     site = site_of(request)
@@ -105,9 +113,7 @@ async def vote_page(request: Request) -> Response:
         return HTMLResponse()
     store = site.engine.arena.store
     waiting = await asyncio.to_thread(open_matchup, store, visitor.voter, site.engine.arena.now())
-    token = site.visitors.token(request, PURPOSE)
-    matchup = waiting or await site.visitors.serve(visitor)
-    context = {**await texts_of(site, matchup), "matchup_id": matchup.matchup_id, "token": token}
+    context = await pair_context(request, waiting or await site.visitors.serve(visitor))
     context["first_visit"] = not await asyncio.to_thread(has_voted, store, visitor.voter)
     context["long_words"] = site.observatory.snapshot.policy.ballot.long_words
     return site.page("vote.html", context, here="vote")
@@ -124,8 +130,8 @@ async def invitation(request: Request) -> Response:
 
 def _start_page(request: Request, *, invitation: str = "", closed: bool = False) -> Response:
     site = site_of(request)
-    asked = {"token": site.visitors.token(request, START), "consent": site.settings.consent}
-    return site.page("start.html", {**asked, "invitation": invitation, "closed": closed}, here="vote")
+    context = {"token": site.visitors.token(request, START), "consent": site.settings.consent}
+    return site.page("start.html", {**context, "invitation": invitation, "closed": closed}, here="vote")
 
 
 async def start_voting(request: Request) -> Response:
@@ -139,9 +145,8 @@ async def start_voting(request: Request) -> Response:
 
 async def cast_vote(request: Request) -> Response:
     """Take a vote and hold back the names; redirects to a page that shows them shortly after."""
-    site = site_of(request)
-    matchup_id, visitor, form = await asked(request)
-    choice, unrendered = chosen(form)
+    site, matchup_id, visitor, form = await checked_form(request)
+    choice, unrendered = parse_ballot(form)
     quotas, block = site.visitors.quotas(visitor, "vote"), site.visitors.block(visitor)
     voter = visitor.voter
     vote = SubmitVote(matchup_id, voter, choice, quotas=quotas, reveal=False, block=block, unrendered=unrendered)
@@ -149,46 +154,37 @@ async def cast_vote(request: Request) -> Response:
     return redirect(f"/votes/{matchup_id}")
 
 
-def chosen(form: Mapping[str, str]) -> tuple[Choice | None, str]:
+def parse_ballot(form: Mapping[str, str]) -> tuple[Choice | None, str]:
     """What a ballot says: a choice, or instead of it which answers could not be shown."""
     if unrendered := form.get("unrendered", ""):
         return None, unrendered
-    try:
-        return Choice(form.get("choice", "")), ""
-    except ValueError:
-        raise Failure(400, "bad_request", "a vote says A, B, TIE or BOTH_BAD. Use the page's buttons.") from None
+    return Choice(choice_of(form, "choice", *Choice)), ""
 
 
 async def reveal_names(request: Request) -> Response:
     """Make a vote final; redirects to the names."""
-    matchup_id, visitor, _ = await asked(request)
-    await site_of(request).engine.run(RevealNames(matchup_id, visitor.voter))
+    site, matchup_id, visitor, _ = await checked_form(request)
+    await site.engine.run(RevealNames(matchup_id, visitor.voter))
     return redirect(f"/votes/{matchup_id}")
 
 
 async def skip_pair(request: Request) -> Response:
     """Skip a pair; redirects to another."""
-    site = site_of(request)
-    matchup_id, visitor, _ = await asked(request)
+    site, matchup_id, visitor, _ = await checked_form(request)
     await site.engine.run(SkipMatchup(matchup_id, visitor.voter, quotas=site.visitors.quotas(visitor, "skip")))
     return redirect("/")
 
 
 async def undo_vote(request: Request) -> Response:
     """Undo a recent vote whose names were held back."""
-    site = site_of(request)
-    matchup_id, visitor, _ = await asked(request)
+    site, matchup_id, visitor, _ = await checked_form(request)
     await site.engine.run(UndoVote(matchup_id, visitor.voter, quotas=site.visitors.quotas(visitor, "undo")))
     return redirect(f"/votes/{matchup_id}")
 
 
-_SIDES: dict[str, Answered] = {"A": "A", "B": "B"}
-
-
 async def explain_vote(request: Request) -> Response:
     """Say why one voted so; redirects to the result."""
-    site = site_of(request)
-    matchup_id, visitor, form = await asked(request)
+    site, matchup_id, visitor, form = await checked_form(request)
     tags = [value for name, value in form.items() if name.startswith("reason-")]
     rules = site.observatory.snapshot.policy.ballot
     checked_tags(tags, rules)  # what is refused anyway does not count
@@ -200,10 +196,8 @@ async def explain_vote(request: Request) -> Response:
 
 async def report_answer(request: Request) -> Response:
     """Report one answer of a pair to the operator."""
-    site = site_of(request)
-    matchup_id, visitor, form = await asked(request)
-    if (side := _SIDES.get(form.get("side", ""))) is None:
-        raise Failure(400, "bad_request", "a report is about answer A or B. Use the page's buttons.")
+    site, matchup_id, visitor, form = await checked_form(request)
+    side = cast("Answered", choice_of(form, "side", "A", "B"))
     reason, quotas = form.get("reason", ""), site.visitors.quotas(visitor, "report")
     await site.engine.run(ReportAnswer(matchup_id, visitor.voter, side, reason, quotas=quotas))
     return site.page("vote_reported.html", {"matchup_id": matchup_id}, here="vote")
@@ -211,66 +205,69 @@ async def report_answer(request: Request) -> Response:
 
 async def vote_result(request: Request) -> Response:
     """The names, once the vote is final; until then, how to undo it or to see the names."""
-    matchup_id = request.path_params["matchup_id"]
     site = site_of(request)
     snapshot = site.observatory.snapshot  # before reading the vote: one missing here is not included
-    voter = await site.visitors.known(request)
-    matchup = None
-    if voter is not None and SAFE_ID.match(matchup_id):
-        matchup = await asyncio.to_thread(shown_matchup, site.engine.arena.store, matchup_id, voter)
-    if matchup is None or voter is None:
-        raise NotYours("there is no such matchup for this voter. Ask for one.")
+    voter, matchup = await own_matchup(request)
     if matchup.status is MatchupStatus.OPEN:
         return redirect("/")
     if matchup.status not in (MatchupStatus.VOTED, MatchupStatus.UNDONE):
         raise Gone(f"matchup {matchup.matchup_id} was not voted on in time, or skipped. Ask for another.")
-    token, now = site.visitors.token(request, PURPOSE), site.engine.arena.now()
-    context = {**await texts_of(site, matchup), "matchup_id": matchup.matchup_id, "token": token}
-    context |= {"choice": matchup.choice, "unrendered": matchup.unrendered}
+    store, now = site.engine.arena.store, site.engine.arena.now()
+    context = await pair_context(request, matchup) | {"choice": matchup.choice, "unrendered": matchup.unrendered}
     if matchup.status is MatchupStatus.UNDONE:
         return site.page("vote_undone.html", context, here="vote")
     effect = site.vote_effects.first(matchup.matchup_id, lambda: effect_on(snapshot, matchup))
     if not shows_names(matchup.status, matchup.undo_until, now):
         left = max(0, (matchup.undo_until or 0) - now) / SECOND
         return site.page("vote_held_back.html", {**context, "undo_left": left}, here="vote")
-    outcome = outcome_of(snapshot, matchup, effect)
-    votes = await asyncio.to_thread(final_votes, site.engine.arena.store, voter, now)
-    own = {vote.matchup_id for vote in votes if vote.standing is VoteStanding.COUNTED} | {matchup.matchup_id}
-    context |= {"own": len(own), "enough": ENOUGH, "given": None, "receipt": matchup.receipt}
+    votes = await asyncio.to_thread(final_votes, store, voter, now)
+    counted = {vote.matchup_id for vote in votes if vote.standing is VoteStanding.COUNTED} | {matchup.matchup_id}
+    others, explained = effect.others if effect else others_now(snapshot, matchup), "explained" in request.query_params
     context |= {
+        "sides": sides_of(snapshot, matchup, effect),
+        "others": others,
+        "split": split(others),
+        "own": len(counted),
+        "enough": ENOUGH,
+        "receipt": matchup.receipt,
         "ballot": snapshot.policy.ballot,
         "reasons": offered_reasons(snapshot.policy.ballot, matchup.kind, matchup.choice),
+        "given": await asyncio.to_thread(own_explanation, store, matchup.matchup_id) if explained else None,
     }
-    if "explained" in request.query_params:
-        context["given"] = await asyncio.to_thread(own_explanation, site.engine.arena.store, matchup.matchup_id)
-    return site.page("vote_result.html", {**context, "outcome": outcome, "split": split(outcome.others)}, here="vote")
+    return site.page("vote_result.html", context, here="vote")
 
 
-async def shown(text: str) -> Shown:
+async def own_matchup(request: Request) -> tuple[str, ShownMatchup]:
+    """The visitor's key, and the matchup of theirs that an address names."""
+    site, matchup_id = site_of(request), request.path_params["matchup_id"]
+    voter = await site.visitors.known(request)
+    if voter is not None and SAFE_ID.match(matchup_id):
+        matchup = await asyncio.to_thread(shown_matchup, site.engine.arena.store, matchup_id, voter)
+        if matchup is not None:
+            return voter, matchup
+    raise NotYours("there is no such matchup for this voter. Ask for one.")
+
+
+async def rendered_text(text: str) -> RenderedText:
     """A text as the page shows it."""
     is_long = len(text) > LONG_CHARACTERS or text.count("\n") > LONG_LINES
-    return Shown(await _html(text), count_words(text), is_long, is_plain(text), not text.strip())
+    return RenderedText(await _html(text), count_words(text), is_long, is_plain(text), not text.strip())
 
 
-async def shown_answer(text: str) -> Shown:
+async def _rendered_answer(text: str) -> RenderedText:
     """An answer as the page shows it, its reasoning or the steps of its transcript apart."""
     if steps := read_steps(text):
-        told = [
-            ShownStep(
-                step.number,
-                step.heading,
-                None if step.is_tool else await _html(step.body),
-                step.body,
-                count_words(step.body),
-            )
-            for step in steps
-        ]
-        return Shown(Html(""), count_words(text), is_long=False, is_plain=False, is_empty=False, steps=tuple(told))
+        html = [None if step.is_tool else await _html(step.body) for step in steps]
+        parts = tuple(
+            RenderedStep(step.number, step.heading, rendered, step.body, count_words(step.body))
+            for step, rendered in zip(steps, html, strict=True)
+        )
+        return RenderedText(Html(""), count_words(text), is_long=False, is_plain=False, is_empty=False, steps=parts)
     reasoning, answer = split_reasoning(text)
-    made = await shown(answer)
+    result = await rendered_text(answer)
     if not reasoning:
-        return made
-    return replace(made, reasoning=await _html(reasoning), reasoning_words=count_words(reasoning))
+        return result
+    return replace(result, reasoning=await _html(reasoning), reasoning_words=count_words(reasoning))
 
 
 async def _html(text: str) -> Html:
@@ -280,35 +277,32 @@ async def _html(text: str) -> Html:
 
 def effect_on(snapshot: Snapshot, matchup: ShownMatchup) -> Effect | None:
     """The effect of a vote on public figures that do not include it yet; None if they do, or lack its models."""
-    if _holds(snapshot, matchup) or matchup.choice is None or max(matchup.a, matchup.b) >= len(snapshot.models):
+    pair = [matchup.a, matchup.b]
+    if _is_published(snapshot, matchup) or matchup.choice is None or max(pair) >= len(snapshot.models):
         return None
-    others = pair_votes(snapshot.wins, snapshot.ties, snapshot.both_bad, matchup.a, matchup.b)
-    return effect_of(
-        snapshot.ratings,
-        others,
-        snapshot.policy.rating,
-        [matchup.a, matchup.b],
-        matchup.choice,
-        by_legacy=_by_legacy(snapshot),
+    others = pair_votes(snapshot.wins, snapshot.ties, snapshot.both_bad, *pair)
+    by_legacy = snapshot.board.ordered_by == "legacy_elo"
+    return effect_of(snapshot.ratings, others, snapshot.policy.rating, pair, matchup.choice, by_legacy=by_legacy)
+
+
+def sides_of(snapshot: Snapshot, matchup: ShownMatchup, effect: Effect | None) -> tuple[Side, Side]:
+    """The two models as stored at the vote, or else as public now; one newer than the snapshot has its id alone."""
+    ratings = snapshot.ratings.legacy if snapshot.board.ordered_by == "legacy_elo" else snapshot.ratings.conservative
+
+    def side(choice: Choice, number: int, model: str, before: float | None, after: float | None) -> Side:
+        facts = snapshot.models[number] if number < len(snapshot.models) else None
+        rating = after if effect else float(ratings[number]) if facts else None
+        return Side(model, facts.display_name if facts else model, rating, before, matchup.choice is choice)
+
+    before_a, after_a = (effect.before_a, effect.after_a) if effect else (None, None)
+    before_b, after_b = (effect.before_b, effect.after_b) if effect else (None, None)
+    return (
+        side(Choice.A, matchup.a, matchup.model_a, before_a, after_a),
+        side(Choice.B, matchup.b, matchup.model_b, before_b, after_b),
     )
 
 
-def outcome_of(snapshot: Snapshot, matchup: ShownMatchup, effect: Effect | None) -> RevealedPair:
-    """The two models and how others voted on them: as stored at the vote, or else as public now."""
-    before_a = before_b = None
-    if effect is None:
-        rating_a, rating_b = _rating(snapshot, matchup.a), _rating(snapshot, matchup.b)
-    else:
-        before_a, before_b, rating_a, rating_b = effect.before_a, effect.before_b, effect.after_a, effect.after_b
-    name_a, name_b = _display(snapshot, matchup.a, matchup.model_a), _display(snapshot, matchup.b, matchup.model_b)
-    return RevealedPair(
-        Side(matchup.model_a, name_a, rating_a, before_a, matchup.choice is Choice.A),
-        Side(matchup.model_b, name_b, rating_b, before_b, matchup.choice is Choice.B),
-        effect.others if effect is not None else others_now(snapshot, matchup),
-    )
-
-
-SAID_OF_TEXTS = frozenset(("more correct", "clearer", "safer"))
+ONLY_OF_TEXTS = frozenset(("more correct", "clearer", "safer"))
 """Reasons that nobody would give for a building, a picture or a sound."""
 
 AS_NOUNS = {
@@ -326,7 +320,7 @@ def offered_reasons(rules: BallotRules, kind: str, choice: Choice | None) -> lis
     """The reasons that fit this kind of answers, each with how it reads after this vote."""
     fits = kind in (AnswerKind.TEXT, AnswerKind.HTML)
     decisive = choice in (Choice.A, Choice.B)
-    tags = (tag for tag in rules.reasons if fits or tag not in SAID_OF_TEXTS)
+    tags = (tag for tag in rules.reasons if fits or tag not in ONLY_OF_TEXTS)
     return [(tag, tag if decisive else AS_NOUNS.get(tag, tag)) for tag in tags]
 
 
@@ -341,23 +335,7 @@ def split(votes: PairVotes) -> list[tuple[str, float, float]]:
     return [part for part in parts if part[2]]
 
 
-def _display(snapshot: Snapshot, number: int, model: str) -> str:
-    """What a model is called; of one that is newer than the snapshot, its id."""
-    return snapshot.models[number].display_name if number < len(snapshot.models) else model
-
-
-def _by_legacy(snapshot: Snapshot) -> bool:
-    return snapshot.board.ordered_by == "legacy_elo"
-
-
-def _rating(snapshot: Snapshot, model: int) -> float | None:
-    """A model's rating as the board shows it; None for one that is newer than the snapshot."""
-    now = snapshot.ratings
-    return float((now.legacy if _by_legacy(snapshot) else now.conservative)[model]) if model < len(now.rating) else None
-
-
-def _holds(snapshot: Snapshot, matchup: ShownMatchup) -> bool:
-    """Whether the vote is among what was published."""
+def _is_published(snapshot: Snapshot, matchup: ShownMatchup) -> bool:
     return matchup.seq is not None and matchup.seq <= snapshot.seq
 
 
@@ -366,38 +344,36 @@ def others_now(snapshot: Snapshot, matchup: ShownMatchup) -> PairVotes:
     if max(matchup.a, matchup.b) >= len(snapshot.models):
         return PairVotes(a=0, b=0, ties=0, both_bad=0)
     everyone = pair_votes(snapshot.wins, snapshot.ties, snapshot.both_bad, matchup.a, matchup.b)
-    if matchup.standing is not VoteStanding.COUNTED or matchup.choice is None or not _holds(snapshot, matchup):
+    if matchup.standing is not VoteStanding.COUNTED or matchup.choice is None or not _is_published(snapshot, matchup):
         return everyone
-    return without(everyone, matchup.choice)
+    name = {Choice.A: "a", Choice.B: "b", Choice.TIE: "ties", Choice.BOTH_BAD: "both_bad"}[matchup.choice]
+    return replace(everyone, **{name: getattr(everyone, name) - 1})
 
 
-def without(votes: PairVotes, choice: Choice) -> PairVotes:
-    """The votes without one."""
-    return PairVotes(
-        a=votes.a - (choice is Choice.A),
-        b=votes.b - (choice is Choice.B),
-        ties=votes.ties - (choice is Choice.TIE),
-        both_bad=votes.both_bad - (choice is Choice.BOTH_BAD),
-    )
-
-
-async def asked(request: Request) -> tuple[str, Visitor, Mapping[str, str]]:
-    """The matchup that a form is about and who sent it, checked."""
-    visitors = site_of(request).visitors
+async def checked_form(request: Request) -> tuple[Site, str, Visitor, Mapping[str, str]]:
+    """A form about a matchup, checked: the site, the matchup, who sent it, and its fields."""
+    site = site_of(request)
     form = await form_of(request)
-    visitors.check_form(request, form.get("token", ""), PURPOSE)
-    return form.get("matchup_id", ""), await visitors.returning(request), form
+    site.visitors.check_form(request, form.get("token", ""), PURPOSE)
+    return site, form.get("matchup_id", ""), await site.visitors.returning(request), form
 
 
-async def texts_of(site: Site, matchup: ShownMatchup | ServedMatchup) -> dict[str, Any]:
-    """The prompt and both answers as the page shows them, and whether either of the answers has reasoning."""
-    a, b = await shown_answer(matchup.response_a), await shown_answer(matchup.response_b)
+async def pair_context(request: Request, matchup: ShownMatchup | ServedMatchup) -> dict[str, Any]:
+    """What every page of a pair shows: its texts, whether an answer has reasoning, and what its forms send."""
+    site = site_of(request)
+    a, b = await _rendered_answer(matchup.response_a), await _rendered_answer(matchup.response_b)
     if matchup.kind != AnswerKind.TEXT:
-        links, seconds = site.shown_links, site.observatory.snapshot.policy.bank.played_seconds
+        links, seconds = site.answer_links, site.observatory.snapshot.policy.bank.played_seconds
         a = replace(a, kind=matchup.kind, url=links.url(matchup.matchup_id, "A", matchup.kind), played_seconds=seconds)
         b = replace(b, kind=matchup.kind, url=links.url(matchup.matchup_id, "B", matchup.kind), played_seconds=seconds)
-    reasoned = a.reasoning is not None or b.reasoning is not None
-    return {"prompt": await shown(matchup.prompt), "answer_a": a, "answer_b": b, "reasoned": reasoned}
+    return {
+        "prompt": await rendered_text(matchup.prompt),
+        "answer_a": a,
+        "answer_b": b,
+        "reasoned": a.reasoning is not None or b.reasoning is not None,
+        "matchup_id": matchup.matchup_id,
+        "token": site.visitors.token(request, PURPOSE),
+    }
 
 
 def redirect(path: str) -> RedirectResponse:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.fakes import FakeServer, Fault
 from tiltyard.errors import ModelError
-from tiltyard.llm.provider import BatchProvider, Provider, Reply, Request
+from tiltyard.llm import BatchProvider, Provider, Reply, Request
 from tiltyard.llm.providers.anthropic import AnthropicProvider
 from tiltyard.llm.providers.openai import CompatibleProvider, OpenAIProvider
 

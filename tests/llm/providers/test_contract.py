@@ -15,7 +15,8 @@ from tests.fakes import FakeServer, Fault
 from tests.forked import ROOT
 from tests.llm.providers.asking import all_failed, make, question, use
 from tiltyard.errors import TryLater
-from tiltyard.llm.provider import BatchState, Reply, Request, Usage
+from tiltyard.llm import Reply, Request, Usage
+from tiltyard.llm.provider import BatchState
 from tiltyard.llm.providers.contract import ContractBroken, check_batch_provider, check_provider
 from tiltyard.llm.providers.http import http_client
 from tiltyard.llm.providers.scripted import ScriptedBatchProvider, ScriptedProvider

@@ -11,8 +11,8 @@ import pytest
 from tests.fakes import FakeServer, Fault
 from tests.llm.providers.asking import KEY, all_failed, ask, failed, make, question, use
 from tiltyard.errors import OptionError, QuestionRefused, Refused, TryLater
+from tiltyard.llm import one_line
 from tiltyard.llm.providers.http import retry_after
-from tiltyard.llm.providers.wire import one_line
 
 KINDS = ["anthropic", "openai", "gemini", "local"]
 

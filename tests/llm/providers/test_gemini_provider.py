@@ -11,9 +11,10 @@ import pytest
 
 from tests.fakes import FakeServer, Fault, Said
 from tests.llm.providers.asking import KEY, all_failed, ask, batch_replies, ended_batch, failed, make, question, use
-from tiltyard.bank.images import ImageFinder
+from tiltyard.bank import ImageFinder
 from tiltyard.errors import QuestionRefused, Refused, TryLater
-from tiltyard.llm.provider import Reply, ReplySchema, ShownImage, Stop, ToolCall, Usage
+from tiltyard.llm import Reply, ReplySchema, ShownImage, Stop, Usage
+from tiltyard.llm.provider import ToolCall
 from tiltyard.llm.providers import gemini as wire
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"pixels"

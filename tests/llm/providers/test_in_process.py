@@ -12,8 +12,7 @@ from typing import TypeVar
 import pytest
 
 from tiltyard.errors import OptionError, Refused
-from tiltyard.llm.provider import BatchProvider, Provider, Request, Stop, parse_model_name
-from tiltyard.llm.providers import make_provider
+from tiltyard.llm import BatchProvider, Provider, Request, Stop, make_provider, parse_model_name
 from tiltyard.llm.providers.contract import check_provider
 from tiltyard.llm.providers.in_process import CONTEXT_TOKENS, PACKAGES
 

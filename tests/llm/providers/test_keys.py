@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from tiltyard.errors import OptionError, Refused
-from tiltyard.llm.keys import find_key, keep_secret, load_env, read_env_file, redact
+from tiltyard.llm import load_env, redact
+from tiltyard.llm.keys import find_key, keep_secret, read_env_file
 
 ENV_FILE = """\ufeff
 # a comment

@@ -19,12 +19,18 @@ from tests.fakes.gate import bomb
 from tests.llm.providers.asking import KEY, question
 from tests.llm.providers_in_memory import Kept
 from tiltyard.errors import QuestionRefused, Refused, TryLater
-from tiltyard.llm.asking import AskingParts, AskingSettings
-from tiltyard.llm.keys import fill_in_headers, redact
-from tiltyard.llm.prices import PriceTable
-from tiltyard.llm.provider import Ask, Reply, parse_model_name
-from tiltyard.llm.providers import make_provider
-from tiltyard.llm.runner import ask_all
+from tiltyard.llm import (
+    Ask,
+    AskingParts,
+    AskingSettings,
+    PriceTable,
+    Reply,
+    ask_all,
+    make_provider,
+    parse_model_name,
+    redact,
+)
+from tiltyard.llm.keys import fill_in_headers
 
 EACH = pytest.mark.parametrize("kind", ["anthropic", "openai", "gemini", "local"])
 

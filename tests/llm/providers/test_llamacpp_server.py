@@ -16,10 +16,8 @@ from typer.testing import CliRunner
 from tests.llm.providers.asking import use
 from tiltyard.cli.main import make_app
 from tiltyard.errors import QuestionRefused, Refused
-from tiltyard.llm.provider import Provider, Request, parse_model_name
-from tiltyard.llm.providers import make_provider
+from tiltyard.llm import Provider, Request, make_provider, parse_model_name, weights_of
 from tiltyard.llm.providers.contract import check_provider
-from tiltyard.llm.providers.in_process import weights_of
 
 MODEL = "smollm2-135m"
 NAME = parse_model_name(f"llamacpp/{MODEL}")

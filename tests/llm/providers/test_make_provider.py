@@ -13,8 +13,7 @@ import pytest
 from tests.fakes import FakeServer
 from tests.llm.providers.asking import KEY, question, use
 from tiltyard.errors import OptionError, Refused
-from tiltyard.llm.provider import BatchProvider, parse_model_name
-from tiltyard.llm.providers import make_provider
+from tiltyard.llm import BatchProvider, make_provider, parse_model_name
 from tiltyard.llm.providers.http import Caller, http_client
 
 

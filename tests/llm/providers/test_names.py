@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from tiltyard.errors import OptionError
-from tiltyard.llm.provider import PROVIDERS, parse_model_name
+from tiltyard.llm import parse_model_name
+from tiltyard.llm.provider import PROVIDERS
 
 
 @pytest.mark.parametrize(

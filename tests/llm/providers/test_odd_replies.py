@@ -15,7 +15,7 @@ import pytest
 from tests.fakes import FakeServer, anthropic_wire, openai_wire
 from tests.llm.providers.asking import KEY, batch_replies, make, question, use
 from tiltyard.errors import ModelError, TryLater
-from tiltyard.llm.provider import Provider, Reply, Stop, Usage
+from tiltyard.llm import Provider, Reply, Stop, Usage
 from tiltyard.llm.providers import anthropic as anthropic_provider
 from tiltyard.llm.providers import openai as openai_provider
 from tiltyard.llm.providers.anthropic import AnthropicProvider

@@ -7,7 +7,8 @@ import pytest
 from tests.fakes import FakeServer, Fault, Said
 from tests.llm.providers.asking import ask, batch_replies, ended_batch, make, question, read_into, use
 from tiltyard.errors import OptionError, TryLater
-from tiltyard.llm.provider import BatchLimits, BatchProvider, BatchState, Reply, Stop, Usage
+from tiltyard.llm import BatchProvider, Reply, Stop, Usage
+from tiltyard.llm.provider import BatchLimits, BatchState
 from tiltyard.llm.providers.openai import CompatibleProvider, OpenAIProvider
 from tiltyard.llm.providers.wire import choice_probabilities
 

@@ -12,9 +12,8 @@ from tests.forked import ROOT
 from tests.llm.providers.asking import question, use
 from tiltyard.errors import OptionError, Refused
 from tiltyard.judging.reading import reply_schema
+from tiltyard.llm import BatchProvider, Provider, make_provider, parse_model_name
 from tiltyard.llm.presets import PRESETS, ServerPreset
-from tiltyard.llm.provider import BatchProvider, Provider, parse_model_name
-from tiltyard.llm.providers import make_provider
 from tiltyard.llm.providers.contract import check_provider
 from tiltyard.llm.providers.wire import choice_words
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from tiltyard.errors import OptionError
-from tiltyard.llm.provider import parse_model_name, registered
-from tiltyard.llm.providers import make_provider
+from tiltyard.llm import make_provider, parse_model_name
+from tiltyard.llm.provider import registered
 from tiltyard.llm.providers.contract import ContractBroken, check_provider
 
 CODE = """

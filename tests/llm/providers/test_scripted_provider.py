@@ -7,7 +7,8 @@ import pytest
 
 from tests.llm.providers.asking import question, use
 from tiltyard.errors import OptionError, Refused, TryLater
-from tiltyard.llm.provider import BatchLimits, BatchProvider, BatchState, Reply, Request, Stop
+from tiltyard.llm import BatchProvider, Reply, Request, Stop
+from tiltyard.llm.provider import BatchLimits, BatchState
 from tiltyard.llm.providers.scripted import ScriptedBatchProvider, ScriptedProvider, read_script
 
 SCRIPT = """

@@ -10,7 +10,7 @@ import pytest
 
 from tests.fakes import FakeServer
 from tests.llm.providers.asking import ask, batch_replies, make, question
-from tiltyard.llm.provider import Reply
+from tiltyard.llm import Reply
 from tiltyard.llm.providers.scripted import ScriptedProvider, answer_by_rules
 
 EARLIER = (("Name a bird.", "The heron."), ("Another «naïve» one.", "The otter.\nNo: the crane. 🦦"))

@@ -1,1 +1,13 @@
 """The read model: follows the log and publishes immutable snapshots, so that pages never wait for the writer."""
+
+from typing import TYPE_CHECKING
+
+from tiltyard.faces import names_on_demand
+
+if TYPE_CHECKING:
+    from tiltyard.arena.following.observatory import Observatory, Pace
+    from tiltyard.arena.following.parts import History, PartBoard, ThenRow, VotePart, day_end, day_of, history
+    from tiltyard.arena.following.replay import Movement, period_of_log, study_of
+    from tiltyard.arena.following.snapshots import ModelFacts, Snapshot, Study
+
+__getattr__ = names_on_demand(__name__)

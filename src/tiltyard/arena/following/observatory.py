@@ -27,16 +27,17 @@ from tiltyard.arena.following.snapshots import WEEK_DAYS, Snapshot, Study, snaps
 from tiltyard.arena.ratings import Ratings, ratings_of
 from tiltyard.arena.service import clock
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.store import Store, checkpoints, log
+from tiltyard.arena.store import checkpoints, log
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.matchups import final_from, public_until
+from tiltyard.arena.store.store import Store
 from tiltyard.arena.store.witnessing import record_hourly
 from tiltyard.arena.thread_health import ThreadHealth
 from tiltyard.arena.units import DAY, SECOND
 from tiltyard.arena.votes import CastVote, VoteColumns
 from tiltyard.arena.voting import CLOCK_MARGIN
 from tiltyard.arena.weights import blocks_to_swap, contested_models, weighed
-from tiltyard.bank.responses import measure_style
+from tiltyard.bank import measure_style
 from tiltyard.errors import StoreError
 
 __all__ = ["Observatory", "Pace", "Snapshot", "Study"]

@@ -26,11 +26,20 @@ from tiltyard.arena.votes import VoteColumns, VoteTable
 from tiltyard.arena.weekly import BoardAt, Findings, Period
 from tiltyard.arena.weights import weighed
 from tiltyard.errors import TiltyardError
-from tiltyard.ratings.glicko2 import Glicko2State, rate_battles_history
+from tiltyard.ratings import Glicko2State, rate_battles_history
 from tiltyard.types import Floats, Ints
-from tiltyard.validity.calibration import CalibrationCurve, ConfidenceBin, calibration, confidence_bins, predictions
-from tiltyard.validity.churn import BAND, Known
-from tiltyard.validity.publication import CONFIDENCE_POINTS, Badge, within_points
+from tiltyard.validity import (
+    BAND,
+    CONFIDENCE_POINTS,
+    Badge,
+    CalibrationCurve,
+    ConfidenceBin,
+    Known,
+    confidence_bins,
+    predictions,
+    within_points,
+)
+from tiltyard.validity.calibration import calibration
 
 ORDER_LOOKS = 4
 """How often within the window the order is looked at, the first time at its beginning."""

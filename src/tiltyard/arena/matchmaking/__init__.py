@@ -1,14 +1,15 @@
 """Matchmaking: four lanes over the state of an arena, one small file each, and the legacy algorithm of phase 1."""
 
-from tiltyard.arena.matchmaking.choosing import REPEATS, Matchmaker
-from tiltyard.arena.matchmaking.matchup import Chooser, ChosenMatchup, FollowsLog, SeenMatchups, served_event
+from typing import TYPE_CHECKING
+
+from tiltyard.faces import names_on_demand
+
+if TYPE_CHECKING:
+    from tiltyard.arena.matchmaking.choosing import REPEATS, Matchmaker
+    from tiltyard.arena.matchmaking.matchup import Chooser, ChosenMatchup, FollowsLog, SeenMatchups, served_event
 
 __all__ = [
-    "REPEATS",
-    "Chooser",
-    "ChosenMatchup",
-    "FollowsLog",
-    "Matchmaker",
-    "SeenMatchups",
-    "served_event",
+    "REPEATS", "Chooser", "ChosenMatchup", "FollowsLog", "Matchmaker", "SeenMatchups", "served_event",
 ]
+
+__getattr__ = names_on_demand(__name__)

@@ -10,12 +10,14 @@ import msgspec
 import numpy as np
 
 from tiltyard.arena import events as e
-from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups, served_event
+from tiltyard.arena.matchmaking.choosing import Matchmaker
+from tiltyard.arena.matchmaking.matchup import SeenMatchups, served_event
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.ratings import after_votes, rate_votes
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.store import Store, log
+from tiltyard.arena.store import log
 from tiltyard.arena.store.matchups import NotedEvents
+from tiltyard.arena.store.store import Store
 from tiltyard.arena.tallies import pair_of
 from tiltyard.arena.votes import VoteColumns
 from tiltyard.arena.waiting import WaitingPairs, again_for, shown_pair

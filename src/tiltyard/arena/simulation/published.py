@@ -21,15 +21,12 @@ from tiltyard.arena.policy import IntervalRules, SpeakFor
 from tiltyard.arena.simulation.population import World
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.votes import VoteColumns, VoteTable, vote_table
-from tiltyard.battles.battle import Outcome, Source
-from tiltyard.battles.table import BattleTable
-from tiltyard.boards.bradley_terry import BradleyTerry
-from tiltyard.boards.leaderboard import Leaderboard
+from tiltyard.battles import BattleTable, Outcome, Source
+from tiltyard.boards import BradleyTerry, Leaderboard
 from tiltyard.errors import BattleError, RatingError
-from tiltyard.ratings import LOGITS_PER_POINT
-from tiltyard.ratings.ranks import kendall_tau
+from tiltyard.ratings import LOGITS_PER_POINT, kendall_tau
 from tiltyard.types import Floats, Ints
-from tiltyard.validity.publication import Badge
+from tiltyard.validity import Badge
 
 SAME = 1e-4
 """Models whose true ratings differ by less than this many points are equal: neither is to be ranked above the other."""

@@ -44,7 +44,7 @@ FROZEN_SECONDS = 2
 """A holder of the lock for whose next word PostgreSQL has waited this long is frozen, and its session is ended."""
 
 SCHEMA = Path(__file__).with_name("schema.sql")
-SCHEMA_NUMBER = "3"
+SCHEMA_NUMBER = "4"
 
 _SETTINGS = (
     *("journal_mode = WAL", "synchronous = FULL", "wal_autocheckpoint = 0"),

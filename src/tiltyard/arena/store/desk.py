@@ -7,10 +7,10 @@ from typing import Literal, NamedTuple
 
 from tiltyard.arena.events import Choice, Explained, ResponseAdded, decode_body
 from tiltyard.arena.reasons import ModelReasons, reasons_of_models
-from tiltyard.arena.store import Store
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.log import EVERYTHING, RARE
 from tiltyard.arena.store.outside import TEXT
+from tiltyard.arena.store.store import Store
 
 Answered = Literal["A", "B"]
 

@@ -13,10 +13,11 @@ from typing import get_args
 
 from tiltyard.arena.chain import salted_digest
 from tiltyard.arena.events import TEXTS, Erasable, Erased, Event, ResponseAdded, decode_body, subject_of
-from tiltyard.arena.store import Store, log
+from tiltyard.arena.store import log
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.log import RARE
 from tiltyard.arena.store.outside import TEXT
+from tiltyard.arena.store.store import Store
 from tiltyard.errors import OptionError
 
 TABLES = ("texts", "files", "file_parts", "weekly_reports")

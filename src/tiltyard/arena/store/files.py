@@ -14,7 +14,7 @@ from tiltyard.arena.store.database import Connection
 from tiltyard.errors import ArenaError
 
 if TYPE_CHECKING:
-    from tiltyard.arena.store import Store
+    from tiltyard.arena.store.store import Store
 
 PART_BYTES = 1 << 18
 """The length of a piece; the last one of a file may be shorter."""

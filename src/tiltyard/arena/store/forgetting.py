@@ -19,13 +19,14 @@ from msgspec.structs import astuple
 
 from tiltyard.arena.events import Flagged, MatchupServed, decode_body
 from tiltyard.arena.public_rows import receipt_of
-from tiltyard.arena.store import Store, log
+from tiltyard.arena.store import log
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.desk import note_withdrawn, tags_by_matchup
 from tiltyard.arena.store.erasing import erase_again
 from tiltyard.arena.store.invitations import SHOWN_LETTERS
 from tiltyard.arena.store.log import EVERYTHING
 from tiltyard.arena.store.outside import ALL, deletion
+from tiltyard.arena.store.store import Store
 from tiltyard.arena.store.visitors import note_changed_keys
 from tiltyard.arena.units import DAY, SECOND
 from tiltyard.arena.voting import MatchupStatus, shows_names

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from tiltyard.arena.store import Store
 from tiltyard.arena.store.database import Connection
+from tiltyard.arena.store.store import Store
 from tiltyard.arena.store.visitors import Quota, enter_voter
 from tiltyard.arena.voting import NotInvited
 from tiltyard.errors import OptionError

@@ -26,7 +26,7 @@ from tiltyard.arena.waiting import PastMatchup, ShownPair
 from tiltyard.bank import AnswerKind
 
 if TYPE_CHECKING:
-    from tiltyard.arena.store import Store
+    from tiltyard.arena.store.store import Store
 
 COLUMNS = (
     *("id", "seq", "voter", "block", "a", "b", "prompt", "asked", "answer_a", "answer_b", "lane"),

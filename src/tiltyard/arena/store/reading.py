@@ -9,16 +9,17 @@ import msgspec
 
 from tiltyard.arena.blindness import public_prompts
 from tiltyard.arena.events import AnyBody, Event, Excluded, Flagged, PromptAdded, ResponseAdded, Restored, decode_body
-from tiltyard.arena.store import Store, log
+from tiltyard.arena.store import log
 from tiltyard.arena.store.checkpoints import load_state
 from tiltyard.arena.store.desk import open_reports
 from tiltyard.arena.store.files import read_file
 from tiltyard.arena.store.log import RARE
 from tiltyard.arena.store.matchups import public_until
+from tiltyard.arena.store.store import Store
 from tiltyard.arena.store.texts import is_erased
 from tiltyard.arena.voting import CLOCK_MARGIN
-from tiltyard.pages.figures import day
-from tiltyard.validity.voters import SessionActs
+from tiltyard.pages import day
+from tiltyard.validity import SessionActs
 
 LATEST_VOTES = 500
 """How many votes are looked at to see whether most come from one block."""

@@ -105,7 +105,6 @@ CREATE TABLE weekly_reports (
     written_at BIG NOT NULL,
     page TEXT NOT NULL,
     sections TEXT NOT NULL,
-    markdown TEXT NOT NULL,
     report TEXT NOT NULL
 );
-INSERT INTO site_texts VALUES ('schema', '3');
+INSERT INTO site_texts VALUES ('schema', '4');

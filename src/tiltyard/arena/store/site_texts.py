@@ -9,8 +9,8 @@ import hashlib
 from datetime import date
 from typing import Literal
 
-from tiltyard.arena.store import Store
 from tiltyard.arena.store.forgetting import TABLES, drop_networks
+from tiltyard.arena.store.store import Store
 from tiltyard.errors import OptionError
 
 Shown = Literal["notice", "consent", "privacy"]

@@ -19,12 +19,13 @@ from tiltyard.arena.chain import FIRST_HASH, link_events
 from tiltyard.arena.events import Event, MatchupServed, decode_body, decode_events
 from tiltyard.arena.heads import Head, HeadFile, plain, with_successors
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.store import Store, log
+from tiltyard.arena.store import log
 from tiltyard.arena.store.checkpoints import EVERY, decode_state, encode_state, keep_checkpoint, votes_at
 from tiltyard.arena.store.database import Connection, Row
 from tiltyard.arena.store.erasing import wrong_texts
 from tiltyard.arena.store.files import damaged_files
 from tiltyard.arena.store.matchups import COLUMNS, OPEN, STATUS, NotedEvents, TableVotes, public_until, row_after
+from tiltyard.arena.store.store import Store
 from tiltyard.arena.store.witnessing import PublicLog, PublishedHead, published_heads, time_stated
 from tiltyard.arena.units import HOUR
 from tiltyard.arena.votes import VoteColumns, vote_table

@@ -13,7 +13,7 @@ from datetime import UTC, date, datetime, timedelta
 import msgspec
 from msgspec.structs import astuple
 
-from tiltyard.arena.store import Store
+from tiltyard.arena.store.store import Store
 from tiltyard.arena.units import SECOND
 from tiltyard.errors import OptionError
 
@@ -67,11 +67,10 @@ class KeptWeek(msgspec.Struct, frozen=True):
 
 
 class WeekTexts(msgspec.Struct, frozen=True):
-    """A report in its forms: a page by itself, the sections of a page, Markdown and JSON."""
+    """A report in its forms: a page by itself, the sections of a page, and JSON."""
 
     page: str
     sections: str
-    markdown: str
     report: str
 
 

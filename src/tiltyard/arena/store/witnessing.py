@@ -17,11 +17,12 @@ from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE
 from tiltyard.arena.chain import FIRST_HASH, link_line
 from tiltyard.arena.heads import Head, HeadFile, Statement, signed
 from tiltyard.arena.public_rows import PublicPrompt, VotedMatchup, canonical, prompt_row, public_rows, receipt_of
-from tiltyard.arena.store import Store, log
+from tiltyard.arena.store import log
 from tiltyard.arena.store.checkpoints import keep_checkpoint, load_votes
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.log import RARE
 from tiltyard.arena.store.matchups import public_until
+from tiltyard.arena.store.store import Store
 from tiltyard.arena.units import HOUR, SECOND
 from tiltyard.arena.votes import VoteTable, vote_table
 from tiltyard.arena.weights import weighed

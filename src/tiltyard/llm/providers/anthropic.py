@@ -10,7 +10,7 @@ import anthropic
 import msgspec
 from anthropic.types.messages import MessageBatch
 
-from tiltyard.bank.images import Image
+from tiltyard.bank import Image
 from tiltyard.errors import Refused, TryLater
 from tiltyard.llm.provider import BatchLimits, BatchState, Reply, Request, Stop, ToolCall, Usage
 from tiltyard.llm.providers.http import (
@@ -36,7 +36,7 @@ from tiltyard.llm.providers.wire import (
     name_and_words,
     replies,
 )
-from tiltyard.pages.figures import plural
+from tiltyard.pages import plural
 
 _STOPS = {"max_tokens": Stop.LENGTH, "model_context_window_exceeded": Stop.LENGTH, "refusal": Stop.REFUSAL}
 _POINTLESS = frozenset({"invalid_request_error", "not_found_error", "request_too_large"})

@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 import msgspec
 
-from tiltyard.bank.images import Image
+from tiltyard.bank import Image
 from tiltyard.errors import Refused, TryLater
 from tiltyard.llm.provider import BatchLimits, BatchState, Reply, Request, Stop, ToolCall, Usage
 from tiltyard.llm.providers.http import (
@@ -42,7 +42,7 @@ from tiltyard.llm.providers.wire import (
     one_line,
     replies,
 )
-from tiltyard.pages.figures import plural
+from tiltyard.pages import plural
 
 _TOP_LOGPROBS = 20
 _TOP_LEVEL = frozenset(

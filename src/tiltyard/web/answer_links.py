@@ -16,7 +16,7 @@ PUBLIC, OPERATOR = "P", "O"
 TOKEN = re.compile(r"[A-Za-z0-9_-]{40,320}\Z")
 
 
-class ShownLinks:
+class AnswerLinks:
     """Makes and reads the addresses of answers."""
 
     def __init__(self, secret: str, answers_host: str = "") -> None:

@@ -17,13 +17,12 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from tiltyard.arena.store import Store
-from tiltyard.arena.store.files import PART_BYTES, StoredFile, files_of, read_part, shown_file
+from tiltyard.arena.store import PART_BYTES, Store, StoredFile, files_of, read_part, shown_file
 from tiltyard.bank import AnswerKind
-from tiltyard.pages.escaping import Html
+from tiltyard.pages import Html
+from tiltyard.web.answer_links import OPERATOR, PUBLIC
 from tiltyard.web.failures import Failure
 from tiltyard.web.rendering import static_files
-from tiltyard.web.shown_links import OPERATOR, PUBLIC
 from tiltyard.web.site import site_of
 
 SANDBOX = (
@@ -53,7 +52,7 @@ async def shown_answer(request: Request) -> Response:
     """The bytes of one answer of a matchup."""
     token = request.path_params["token"]
     site = site_of(request)
-    named = site.shown_links.read(token)
+    named = site.answer_links.read(token)
     store = site.engine.arena.store
     result = None
     if named is not None and named[1] in (PUBLIC, OPERATOR):
@@ -75,7 +74,6 @@ class PublicAnswer(msgspec.Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is said of the file."""
         return not self.html.strip()
 
 
