@@ -249,7 +249,7 @@ def test_who_was_not_here_for_long_is_forgotten_and_the_votes_stay(arena_url: st
         arena.serve(back)
         clock.turn(101 * DAY / SECOND)
         assert tidy(arena.store, clock()).voters == 0, "nobody is forgotten unless it is said"
-        assert tidy(arena.store, clock(), 400).voters == 1
+        assert tidy(arena.store, clock(), RetentionRules()).voters == 1
         assert arena.store.known_voter("cookie-one") is None
         assert arena.store.known_voter("cookie-two") == back
     assert verify(arena_url).votes == 2

@@ -20,15 +20,19 @@ from starlette.testclient import TestClient
 
 from tests import within
 from tests.arena.engines import sql
+from tests.sizes import size
 from tests.web.sites import SECRET, SmallSite, form_in, hidden_fields, small_site, vote_once, vote_page
 from tests.web.test_reasons import explain
 from tiltyard.arena import DAY, KEPT, SECOND, Arena, EntryRules, Limits, Policy, SettingsChanged, clock, limits_of
 from tiltyard.arena.commands import CloseExpired
+from tiltyard.arena.policy import RetentionRules
 from tiltyard.arena.store import (
     TABLES,
     Outside,
     Quota,
     Store,
+    forget_everybody,
+    forget_networks,
     forget_voters,
     hashed,
     make_invitations,
@@ -36,6 +40,7 @@ from tiltyard.arena.store import (
     tidy,
 )
 from tiltyard.arena.store.database import SCHEMA
+from tiltyard.arena.store.erasing import TABLES as ERASABLE
 from tiltyard.arena.store.outside import deletion
 from tiltyard.arena.store.verify import verify
 from tiltyard.errors import StoreError
@@ -43,6 +48,7 @@ from tiltyard.validity import networks_of
 from tiltyard.web.visitors import derived_key
 
 HOME, OFFICE = "203.0.113.77", "198.51.100.7"
+KILLS = size(16, soak=60)
 COMMENT, REPORT = "Jane Roe of 5 Elm Street wrote this", "she is called Jane Roe"
 
 
@@ -224,6 +230,25 @@ def test_counts_are_kept_for_26_hours_at_most_as_the_table_says() -> None:
     assert sum("26 hours at most" in kept.until for kept in KEPT) == 2
 
 
+@pytest.mark.parametrize(("rules", "ahead"), [(RetentionRules(network_days=2), 0), (RetentionRules(), 400)])
+def test_no_network_is_known_for_longer_than_the_rules_of_today_say_by_the_clock_of_today(
+    sqlite_url: str, rules: RetentionRules, ahead: int
+) -> None:
+    def known() -> set[str]:
+        return {voter for voter, _ in found(sqlite_url, [SECRET])}
+
+    with small_site(sqlite_url, rate_limit=True) as site:
+        ann = somebody(site, HOME)
+        now = clock() - ahead * DAY
+        tidy(site.arena.store, clock(), RetentionRules())
+        assert known() == {ann.voter}, "what holds is left"
+        tidy(site.arena.store, now, rules)
+        assert (known(), counted(sqlite_url, [SECRET])) == (set(), set() if ahead else {HOME})
+        assert bool(sql(sqlite_url, "SELECT * FROM counters WHERE key LIKE 'vote:session:%'")) != bool(ahead)
+        bob = somebody(site, HOME)
+        assert known() == {bob.voter}, "a running site makes new keys"
+
+
 def test_no_byte_of_who_is_forgotten_stays_in_the_files(sqlite_url: str) -> None:
     with small_site(sqlite_url, rate_limit=True, secret="") as site:
         ann = somebody(site, HOME)
@@ -238,7 +263,10 @@ def test_no_byte_of_who_is_forgotten_stays_in_the_files(sqlite_url: str) -> None
         assert not [key for key in keys if key.encode() in after]
 
 
-def test_postgresql_writes_the_tables_anew_so_that_no_byte_stays_in_their_files(postgresql_url: str) -> None:
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_postgresql_writes_the_tables_anew_so_that_no_byte_stays_in_their_files(
+    postgresql_url: str, tmp_path: Path, elsewhere: bool
+) -> None:
     def in_files() -> bytes:
         with psycopg.connect(postgresql_url, autocommit=True) as connection:
             connection.execute("CHECKPOINT")
@@ -249,9 +277,22 @@ def test_postgresql_writes_the_tables_anew_so_that_no_byte_stays_in_their_files(
     with small_site(postgresql_url, rate_limit=True) as site:
         ann = somebody(site, HOME)
         assert all(trace.encode() in in_files() for trace in ann.traces)
-        forget_me(ann)
-        tidy(site.arena.store, clock(), 400)  # as the site does every six hours
+        if elsewhere:
+            assert within.run(tmp_path, "arena", "forget", ann.voter, "--db", postgresql_url).returncode == 0
+        else:
+            forget_me(ann)
+        tidy(site.arena.store, clock(), RetentionRules())  # as the site does every six hours
         assert not [trace for trace in ann.traces if trace.encode() in in_files()]
+
+
+def test_postgresql_samples_nothing_that_may_be_deleted(postgresql_url: str) -> None:
+    with small_site(postgresql_url, rate_limit=True) as site:
+        people = [somebody(site, f"203.0.{number}.7") for number in range(3)]
+        sql(postgresql_url, "ANALYZE")
+        samples = sql(postgresql_url, "SELECT tablename, most_common_vals::text, histogram_bounds::text FROM pg_stats")
+    assert all(person.voter in str(samples) for person in people), "the keys in the log"
+    assert not [trace for person in people for trace in person.traces if trace in str(samples)]
+    assert not {name for name, *_ in samples} & {*TABLES, *ERASABLE}
 
 
 def test_while_somebody_reads_traces_stay_until_the_next_tidying(sqlite_url: str) -> None:
@@ -298,7 +339,7 @@ def test_an_invitation_for_one_goes_with_whoever_used_it_and_one_for_many_stays(
 def test_who_was_away_for_long_is_forgotten_like_whoever_asks_for_it(sqlite_url: str) -> None:
     with small_site(sqlite_url, rate_limit=True) as site:
         ann = somebody(site, HOME)
-        done = tidy(site.arena.store, clock() + 401 * DAY, 400)
+        done = tidy(site.arena.store, clock() + 401 * DAY, RetentionRules())
         assert (done.voters, done.comments, done.reports) == (1, 1, 1)
         assert not [trace for trace in ann.traces if trace.encode() in bytes_of(sqlite_url)]
 
@@ -318,7 +359,8 @@ def test_the_file_about_oneself_has_everything_and_names_no_model_too_early(site
     (network,) = about["networks"]
     assert network["key"] in {one["network_of_vote"] for one in about["matchups"]}
     voted, waiting = about["matchups"]
-    assert voted["choice"] == "A"
+    ((served,), *_) = sql(site.url, "SELECT body FROM events WHERE kind = 'matchup_served' ORDER BY seq")
+    assert (voted["choice"], voted["prompt_id"]) == ("A", json.loads(str(served))["prompt_id"])
     assert voted["model_a"] is not None
     receipt = ann.client.get(f"/api/v1/matchups/{voted['matchup_id']}").json()["receipt"]
     assert (voted["receipt"], waiting["receipt"]) == (receipt, None)
@@ -469,13 +511,23 @@ def test_without_the_list_of_deletions_one_command_forgets_everybody(arena_url: 
     assert verify(arena_url).votes == 2
 
 
-def test_what_was_said_after_everybody_was_forgotten_stays(sqlite_url: str) -> None:
+@pytest.mark.parametrize("ahead", [-400, 0, 400])
+def test_all_of_an_older_copy_are_forgotten_and_nobody_who_comes_later_whatever_the_clock_says(
+    sqlite_url: str, tmp_path: Path, ahead: int
+) -> None:
+    copies = [(sqlite_url, 1)]
     with small_site(sqlite_url) as site:
-        site.arena.store.outside.note_deleted("all", [str(clock())])
+        for number in range(2):
+            somebody(site, HOME)
+            (folder := tmp_path / f"{number}").mkdir()
+            copies.append((backup(site, folder), 0))
+            forget_everybody(site.arena.store, clock() + ahead * DAY)
+            assert sql(sqlite_url, "SELECT * FROM voters") == []
         somebody(site, HOME)
-    Arena.open(sqlite_url).close()
-    assert len(sql(sqlite_url, "SELECT * FROM voters")) == 1
-    assert len(sql(sqlite_url, "SELECT * FROM texts WHERE kind = 'comment'")) == 1
+    for url, left in copies:
+        Arena.open(url).close()
+        assert len(sql(url, "SELECT * FROM voters")) == left
+        assert len(sql(url, "SELECT * FROM texts WHERE kind = 'comment'")) == left
 
 
 # --- The secret -------------------------------------------------------------------------------------------------------
@@ -587,6 +639,17 @@ def test_a_new_secret_drops_what_was_made_under_the_old_and_visitors_keep_what_i
     assert found(sqlite_url, [old, new]) == set()
 
 
+def test_what_a_site_makes_under_the_old_secret_until_it_is_restarted_goes_too(sqlite_url: str, tmp_path: Path) -> None:
+    with small_site(sqlite_url, rate_limit=True, secret="") as site:
+        old = secret_of(site)
+        assert within.run(tmp_path, "arena", "new-secret", "--db", sqlite_url).returncode == 0
+        somebody(site, HOME)
+        assert found(sqlite_url, [old])
+    with small_site(sqlite_url, rate_limit=True, secret="") as site:
+        assert secret_of(site).endswith(f",{old}")
+        assert (found(sqlite_url, [old]), counted(sqlite_url, [old])) == (set(), set())
+
+
 def test_another_secret_in_the_environment_drops_it_too_at_the_next_start(arena_url: str) -> None:
     with small_site(arena_url, rate_limit=True) as site:
         somebody(site, HOME)
@@ -628,15 +691,19 @@ def test_a_folder_that_cannot_be_written_is_said_before_anything_is_deleted(
 # --- Kills ------------------------------------------------------------------------------------------------------------
 
 
-def _forget_all(url: str) -> None:
+def _forget_everybody(url: str) -> None:
+    forget_everybody(Store.open(url), clock())
+
+
+def _forget_each(url: str) -> None:
     store = Store.open(url)
     forget_voters(store, [str(row[0]) for row in sql(url, "SELECT voter FROM voters")])
 
 
 def _change_secret(url: str) -> None:
-    store, today = Store.open(url), date.today()
-    store.outside.change_secret(today)
-    site_texts.site_secrets(store, "", today)
+    store = Store.open(url)
+    store.outside.change_secret(date.today())
+    forget_networks(store)
 
 
 def killed(work: object, url: str, share: float, usual: list[float]) -> None:
@@ -662,23 +729,24 @@ def state_of(url: str) -> tuple[bool, ...]:
     return tuple(bool(sql(url, query)[0][0]) for query in asked)
 
 
+@pytest.mark.parametrize("everybody", [False, True])
 def test_whoever_is_being_forgotten_when_the_process_is_killed_is_forgotten_or_not_at_all(
-    filled_url: str, tmp_path: Path
+    filled_url: str, tmp_path: Path, everybody: bool
 ) -> None:
     with small_site(filled_url, rate_limit=True) as site:
         for number in range(3):
             somebody(site, f"203.0.{number}.7")
         arena = site.arena.store.outside.arena
     kept, states, usual = Path(filled_url.removeprefix("sqlite:///")), set(), list[float]()
-    for number in range(16):
+    for number in range(KILLS):
         url = f"sqlite:///{shutil.copy(kept, tmp_path / f'{number}.db')}"
         outside = Outside(arena)
         outside.deletions_path.unlink(missing_ok=True)
-        killed(_forget_all, url, number / 14, usual)
+        killed(_forget_everybody if everybody else _forget_each, url, number / (KILLS - 2), usual)
         state = state_of(url)
         assert set(state) in ({True}, {False}), (number, state)
         states.add(state[0])
-        noted = bool(outside.deletions()[0])
+        noted = any(outside.deletions())
         assert noted or state[0], "nothing is deleted that was not noted before"
         Arena.open(url).close()
         assert set(state_of(url)) == {not noted}, "what was begun is completed"
@@ -694,10 +762,10 @@ def test_a_secret_that_is_being_changed_when_the_process_is_killed_is_changed_or
         outside = site.arena.store.outside
     kept, changed, usual = Path(filled_url.removeprefix("sqlite:///")), set(), list[float]()
     text = outside.key_path.read_text()
-    for number in range(16):
+    for number in range(KILLS):
         url = f"sqlite:///{shutil.copy(kept, tmp_path / f'{number}.db')}"
         outside.key_path.write_text(text)
-        killed(_change_secret, url, number / 14, usual)
+        killed(_change_secret, url, number / (KILLS - 2), usual)
         secrets = outside.secrets(date.today()).split(",")
         assert secrets[-1] == text.strip()
         changed.add(len(secrets) == 2)

@@ -13,6 +13,7 @@ from tests.web.administrators import at_the_desk
 from tests.web.sites import SmallSite, form_in, hidden_fields, vote_once, vote_page
 from tiltyard.arena import BallotRules, Policy, read_policy
 from tiltyard.arena import events as e
+from tiltyard.arena.policy import RetentionRules
 from tiltyard.arena.reasons import reasons_of_models
 from tiltyard.arena.store import tidy, witness_lines
 from tiltyard.arena.store.verify import verify
@@ -112,7 +113,7 @@ def test_old_comments_are_tidied_away(sqlite_site: SmallSite) -> None:
     client = sqlite_site.client()
     explain(client, vote_once(client), comment="kept for a while")
     for days, left in ((399, 1), (401, 0)):
-        tidy(sqlite_site.arena.store, sqlite_site.arena.now() + days * 86_400_000_000, 400)
+        tidy(sqlite_site.arena.store, sqlite_site.arena.now() + days * 86_400_000_000, RetentionRules())
         assert sql(sqlite_site.url, "SELECT count(*) FROM texts WHERE kind = 'comment'") == [(left,)]
 
 

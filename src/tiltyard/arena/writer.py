@@ -199,12 +199,12 @@ class Writer:
         """Between groups: read what others wrote, and occasionally clean up."""
         passed = time.monotonic()
         if passed - self._tidied >= TIDY_SECONDS:
-            self._tidied, now, days = passed, self._now(), None
+            self._tidied, now, retention = passed, self._now(), None
             self._execute([CloseExpired(now)])
             if self._memory is not None and passed >= self._forget_voters_at:
-                days = self._memory.state.policy.retention.voter_days
+                retention = self._memory.state.policy.retention
                 self._forget_voters_at = passed + FORGET_SECONDS
-            tidy(self._store, now, days)
+            tidy(self._store, now, retention)
         elif self._memory is not None and passed - self._followed >= FOLLOW_SECONDS:
             self._follow(self._memory)
 

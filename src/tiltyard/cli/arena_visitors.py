@@ -63,15 +63,14 @@ def tidy_command(db: DbOption = DEFAULT_DB) -> None:
     """
     need_arena()
     from tiltyard.arena import clock
-    from tiltyard.arena.store import TABLES, load_state, open_store, tidy
+    from tiltyard.arena.store import load_state, open_store, tidy
 
     with closing(open_store(db)) as store:
         with store.database.read() as connection:
-            days = load_state(connection)[0].policy.retention.voter_days
-        done = tidy(store, clock(), days)
-        clean = store.database.purge_deleted(*TABLES)
+            retention = load_state(connection)[0].policy.retention
+        done = tidy(store, clock(), retention)
     _say_deleted(done)
-    if not clean:
+    if store.database.purge_due:
         note("others read the database meanwhile: traces may be in its files. Run it again later.")
 
 
@@ -94,21 +93,19 @@ def new_secret_command(db: DbOption = DEFAULT_DB) -> None:
     import os
     from datetime import date
 
-    from tiltyard.arena.store import Store, forget_networks, site_texts
+    from tiltyard.arena.store import Store, forget_networks
     from tiltyard.web.settings import SECRET_VARIABLE
 
     today = date.today()
     with closing(Store.open(db)) as store:
         outside, done = store.outside, "Restart the site."
         if os.environ.get(SECRET_VARIABLE):
-            forget_networks(store)
             done = f"set {SECRET_VARIABLE}=NEW,OLD on every host, restart, and take OLD away after 30 days."
         elif outside.secrets(today):
             until = outside.change_secret(today)
-            site_texts.site_secrets(store, "", today)
             done = f"new secret in {outside.key_path}; the old one is taken until {until}. {done}"
         else:
             done = f"{outside.about_secret()} {done}"
-            site_texts.site_secrets(store, "", today)
+        forget_networks(store)  # and again at the next start, since a running site has the old secret until then
     say("dropped: all keys of networks, what they stood for, and counts of limits.")
     note(done)

@@ -26,7 +26,7 @@ from tiltyard.scores import DirectionFrom
 from tiltyard.types import Comparable, Floats, Result, named
 
 if TYPE_CHECKING:
-    from tiltyard.decisions.gate import GateResult
+    from tiltyard.decisions import GateResult
 
 SHOWN = 5
 """Prompts in each list of a text."""
@@ -310,7 +310,7 @@ class Difference(Comparison):
     @accepts_options(GateRule)
     def gate(self, options: GateRule) -> GateResult:
         """Whether the new model is better, not worse than a margin, worse, or none of these for sure."""
-        return decisions.gate.judge_difference(self, options)
+        return decisions.judge_difference(self, options)
 
     def _if_picked(self) -> dict[str, Any]:
         """What JSON says of picking: of how many, of how many it is the best, and whether it then is still better."""

@@ -197,6 +197,15 @@ class Database:
             for statement in filter(None, map(str.strip, sql.split(";"))):
                 connection.execute(statement)
             connection.execute("INSERT INTO site_texts VALUES ('arena', ?)", arena)
+            if not self.is_sqlite:
+                # Samples of values, which ANALYZE takes for plans, outlive deleted rows.
+                columns = connection.rows(
+                    "SELECT table_name, column_name FROM information_schema.columns "
+                    "WHERE table_schema = current_schema() AND table_name IN ??",
+                    sorted({*re.findall(r"CREATE TABLE (\w+)", sql)} - {"events", "matchups"}),
+                )
+                for table, column in columns:
+                    connection.execute(f"ALTER TABLE {table} ALTER COLUMN {column} SET STATISTICS 0")
 
     def check_files(self) -> None:
         """A `StoreError` if a SQLite arena's files were removed, moved or overwritten while they are open."""

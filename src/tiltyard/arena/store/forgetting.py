@@ -18,6 +18,8 @@ import msgspec
 from msgspec.structs import astuple
 
 from tiltyard.arena.events import Flagged, MatchupServed, decode_body
+from tiltyard.arena.kept import KEY_DAYS
+from tiltyard.arena.policy import RetentionRules
 from tiltyard.arena.public_rows import receipt_of
 from tiltyard.arena.store import log
 from tiltyard.arena.store.database import Connection
@@ -27,7 +29,7 @@ from tiltyard.arena.store.invitations import SHOWN_LETTERS
 from tiltyard.arena.store.log import EVERYTHING
 from tiltyard.arena.store.outside import ALL, deletion
 from tiltyard.arena.store.store import Store
-from tiltyard.arena.store.visitors import note_changed_keys
+from tiltyard.arena.store.visitors import KEYS_CHANGED, note_changed_keys
 from tiltyard.arena.units import DAY, SECOND
 from tiltyard.arena.voting import MatchupStatus, shows_names
 from tiltyard.errors import OptionError
@@ -94,9 +96,10 @@ def forget_invitation(store: Store, which: str) -> Deleted:
 
 def forget_everybody(store: Store, now: int) -> Deleted:
     """Forget every visitor, what they wrote, and all networks. Invitations that nobody used stay."""
-    store.outside.note_deleted(ALL, [str(now)])
     with store.database.write(lock=True) as connection:
-        result = _forget_until(connection, now)
+        until = max(now, _all_forgotten(connection) + 1)
+        store.outside.note_deleted(ALL, [str(until)])
+        result = _forget_all(connection, until)
     store.database.purge_deleted()
     return result
 
@@ -142,21 +145,27 @@ def forget_again(store: Store) -> None:
         voters = sorted({voter for cookie, voter in cookies if deletion("voter", cookie) in hashes})
         links = connection.rows("SELECT name FROM invitations")
         invitations = [name for (name,) in links if deletion("invitation", name) in hashes]
-        first = connection.value("SELECT min(created_at) FROM voters")
-    is_old = first is not None and first <= everybody
+        is_old = _all_forgotten(connection) < everybody
     if not (voters or invitations or is_old):
         return
     with store.database.write(lock=True) as connection:
         if is_old:
-            _forget_until(connection, everybody)
+            _forget_all(connection, everybody)
         _forget(connection, voters)
         _forget(connection, _users(connection, invitations), invitations)
     store.database.purge_deleted(*TABLES)
 
 
-def _forget_until(connection: Connection, until: int) -> Deleted:
-    """Forget all who came until then, and all networks."""
-    rows = connection.rows("SELECT DISTINCT voter FROM voters WHERE created_at <= ?", until)
+def _all_forgotten(connection: Connection) -> int:
+    """When everybody in this database was forgotten last; 0: never."""
+    return int(connection.value("SELECT text FROM site_texts WHERE name = 'forgotten'") or 0)
+
+
+def _forget_all(connection: Connection, until: int) -> Deleted:
+    """Forget all visitors and networks, and remember for which line of deletions: clocks of hosts may differ."""
+    connection.execute("DELETE FROM site_texts WHERE name = 'forgotten'")
+    connection.execute("INSERT INTO site_texts VALUES ('forgotten', ?)", str(until))
+    rows = connection.rows("SELECT DISTINCT voter FROM voters")
     return _forget(connection, [voter for (voter,) in rows]) + drop_networks(connection)
 
 
@@ -228,20 +237,34 @@ def _pool_blocks(connection: Connection, voters: Sequence[str]) -> int:
 # --- By age ---------------------------------------------------------------------------------------------------------
 
 
-def tidy(store: Store, now: int, voter_days: int | None = None) -> Deleted:
+def tidy(store: Store, now: int, retention: RetentionRules | None = None) -> Deleted:
     """Delete what is kept about visitors for longer than `arena/kept.py` says.
 
-    Counts outside every window, and what is known of address blocks whose period is over. With `voter_days` also those
-    who were served nothing for that long, what was written before, and invitations that were over before.
+    Counts outside every window, and what is known of address blocks whose period is over. With the rules also keys
+    and counts that another policy or a clock ahead would keep for longer, those who were served nothing for so long,
+    what was written before, and invitations that were over before.
     """
     with store.database.write() as connection:
         counts, blocks, keys = (
             connection.execute(f"DELETE FROM {table} WHERE expires_at <= ?", now)
             for table in ("counters", "address_blocks", "address_keys")
         )
-    idle = Deleted() if voter_days is None else _forget_idle(store, max(0, now - voter_days * DAY))
-    done = blocks or keys or idle.voters or idle.comments or idle.reports or store.database.purge_due
-    if done and (store.database.is_sqlite or voter_days is not None):
+        if retention is not None:
+            longest = now + (max(KEY_DAYS, retention.network_days) + 1) * DAY
+            counts += connection.execute(
+                "DELETE FROM counters WHERE expires_at > ? AND key <> ?", longest, KEYS_CHANGED
+            )
+            other = connection.execute(
+                "DELETE FROM address_keys WHERE purpose NOT IN ('limits', ?) OR expires_at > ?",
+                f"block of {retention.network_days}",
+                longest,
+            )
+            if other:
+                note_changed_keys(connection)
+            keys += other
+    idle = Deleted() if retention is None else _forget_idle(store, max(0, now - retention.voter_days * DAY))
+    # What another process deleted is not known here, so that PostgreSQL always writes its tables anew.
+    if retention is not None or (store.database.is_sqlite and (blocks or keys or store.database.purge_due)):
         store.database.purge_deleted(*TABLES)
     return idle + Deleted(counts=counts, blocks=blocks, keys=keys)
 
@@ -322,6 +345,7 @@ def _matchup(row: Sequence[Any], models: Sequence[str], now: int) -> Mapping[str
     final = shows_names(MatchupStatus(status), undo_until, now)
     return {
         "matchup_id": name,
+        "prompt_id": served.prompt_id,
         "served_at": _moment(served_at),
         "status": status,
         "closed_at": _moment(closed),

@@ -24,7 +24,7 @@ KEY_FILE = re.compile(r"[\w-]{43}(?:\n[\w-]{43} [0-9-]{10})*\n?", re.ASCII)
 """The secret; below it, for a while, those before it and their last days, the latest first."""
 
 ALL = "all"
-"""Of a line of deletions: every visitor who came until then."""
+"""Of a line of deletions: every visitor in a database that does not know of this line."""
 
 TEXT = "text"
 """Of a line of deletions: a text, by its salted digest as it is in the log."""
@@ -107,7 +107,7 @@ class Outside:
             raise StoreError(f"cannot write {self.deletions_path}: {error.strerror}. Nothing was deleted.") from None
 
     def deletions(self) -> tuple[set[str], int]:
-        """All hashes, and until when everybody was forgotten, in microseconds; a `StoreError` at any other line."""
+        """All hashes, and when everybody was forgotten last, in microseconds; a `StoreError` at any other line."""
         try:
             text = self.deletions_path.read_text("ascii")
         except (FileNotFoundError, NotADirectoryError):

@@ -92,7 +92,8 @@ CREATE TABLE reports (
     matchup_id NAME, side TEXT, at BIG NOT NULL, reason TEXT NOT NULL, settled_at BIG, PRIMARY KEY (matchup_id, side)
 );
 
--- The operator's texts, what was screened last, the random id of the arena, and the number of this schema.
+-- The operator's texts, what was screened last, when everybody was forgotten last, the random id of the arena, and the
+-- number of this schema.
 CREATE TABLE site_texts (name NAME PRIMARY KEY, text TEXT NOT NULL);
 CREATE TABLE weekly_reports (
     week NAME PRIMARY KEY,
