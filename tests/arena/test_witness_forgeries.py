@@ -13,6 +13,7 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.arena.databases import make_empty_arena
@@ -340,6 +341,20 @@ def test_a_receipt_says_all_that_its_voter_can_compare(
     for odd in (f"{name}=a", f"{name}=", "", "=A"):
         told = tiltyard("verify", str(file), "--receipt", odd)
         assert (told.returncode, "--receipt" in told.stderr, told.stdout) == (1, True, "")
+
+
+def test_another_title_in_a_signed_head_is_told(honest: tuple[Lines, Head]) -> None:
+    header, *rows = honest[0]
+    weights = hashlib.sha256(rows[-1]).hexdigest()
+    found = check(honest[0]).values
+    for title in ("Test", "Other"):
+        stated = Statement(
+            head=found["head"], at="2026-01-01T00:00:00Z", title=title, votes=found["votes"], weights=weights
+        )
+        shown = json.loads(header) | {"statement": msgspec.to_builtins(signed(stated, new_key()[0]))}
+        told = check([json.dumps(shown, separators=(",", ":")).encode(), *rows])
+        assert told.problems == []
+        assert any("titled “Other”" in line for line in told.messages) == (title == "Other")
 
 
 @pytest.mark.parametrize("with_board", [True, False])

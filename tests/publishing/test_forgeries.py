@@ -171,6 +171,11 @@ def test_words_that_are_not_plain_words_are_published_by_nobody(
         ("model\u2065 1", ""),
         ("model\t1", ""),
         ("model\u2800 1", ""),
+        ("mo\u034fdel 1", ""),
+        ("mo\ufe0fdel 1", ""),
+        ("model\u31641", ""),
+        ("mo\u3164del 1", ""),
+        ("model 1\U0001d159", ""),
         ("\u3164model 1", ""),
         ("ｍodel 1", ""),
         ("\u3164", ""),
@@ -194,6 +199,27 @@ def test_names_that_nobody_can_tell_apart_are_neither_published_nor_agree(
     assert done.exit_code == 3
     assert ascii(name)[1:-1] in done.stdout
     assert shown in done.stdout
+
+
+def test_dimensions_that_nobody_can_tell_apart_do_not_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for names in (("tone", "tone\u200b"), ("tone", "reach\u202e")):
+        rows = [{**row, "dimension": names[number % 2]} for number, row in enumerate(plain(80))]
+        source = write_rows(tmp_path / "rows.jsonl", rows)
+        with monkeypatch.context() as cheating:
+            cheating.setattr("tiltyard.publishing.publication.look_alikes", lambda names: iter(()))
+            folder = publish(source, tmp_path / "site").folder
+        done = verify(str(folder))
+        assert (done.exit_code == 3) == (names[1] == "tone\u200b"), done.output
+        assert ascii(names[1]) in done.stdout
+
+
+def test_rules_are_told_to_their_last_digit(plain_file: Path, tmp_path: Path) -> None:
+    done = verify(
+        str(publish(plain_file, tmp_path / "site", anchor=("model 1", 1200.0004), min_battles=10.00001).folder)
+    )
+    assert done.exit_code == 0, done.output
+    assert "model 1 is at 1200.0004" in done.stdout
+    assert "fewer than 10.00001 battles" in done.stdout
 
 
 def test_a_single_name_with_a_letter_that_nobody_sees_is_shown(tmp_path: Path) -> None:

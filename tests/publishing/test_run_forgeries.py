@@ -174,6 +174,7 @@ PLACEMENTS: dict[str, Change] = {
     "a number of the report": text("report.html", "kestrel", "kestrel the best"),
     "a file more": lambda folder: (folder / "audit.html").write_text("Audited"),
     "a file less": lambda folder: (folder / "leaderboard.txt").unlink(),
+    "depths in the panel": lambda folder: (folder / "panel.json").write_bytes(b'{"a":' * 100_000),
     "a battle of the verdicts left out": lambda folder: (folder / "verdicts.jsonl").write_bytes(
         b"".join((folder / "verdicts.jsonl").read_bytes().splitlines(keepends=True)[1:])
     ),
@@ -244,6 +245,7 @@ RUNS: dict[str, Change] = {
         folder / "elo_per_perm.npz", "audited.npy", b"\x93NUMPY\x01\x00\x76\x00{'descr': ('<f8'" + b" " * 103
     ),
     "a link": lambda folder: (folder / "more").symlink_to("/etc"),
+    "depths in the usage": lambda folder: (folder / "usage.json").write_bytes(b"[" * 200_000),
 }
 
 
@@ -369,6 +371,22 @@ def test_a_title_of_a_run_is_plain_words(run: Path, tmp_path: Path, title: str) 
     done = verify(str(copy))
     assert ("WRONG: manifest.json: the title" in done.stdout) == (title != "Birds")
     assert (done.exit_code == 3) == (title != "Birds"), done.output
+
+
+@pytest.mark.parametrize("name", ["terse", "calibration"])
+def test_names_that_look_alike_are_a_problem_though_the_manifest_does_not_list_them(
+    run: Path, tmp_path: Path, name: str
+) -> None:
+    copy, other = tmp_path / "run", {"terse": "careful", "calibration": "factuality"}[name] + "\u200b"
+    for file, data in everything(run).items():
+        if not file.endswith(".npz"):
+            (copy / file.replace(name, other)).parent.mkdir(parents=True, exist_ok=True)
+            (copy / file.replace(name, other)).write_bytes(data.replace(name.encode(), other.encode()))
+    listed = objects("manifest.json", lambda said: said.update(entrants=["careful"], dimensions=["factuality"]))
+    listed(copy)
+    done = verify(str(copy))
+    assert done.exit_code == 3
+    assert f"two names look alike: {other[:-1]!a} and {other!a}" in done.stdout
 
 
 def test_labels_that_nobody_sees_are_not_said_to_be_compared(run: Path, tmp_path: Path) -> None:

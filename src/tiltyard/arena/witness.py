@@ -389,7 +389,8 @@ def check_witness(
     if not problems:
         messages += [_since(result, head, "you kept") for head in kept]
         if newest is not None and plain(newest) not in kept:
-            by = f"signed by {newest.key} at {newest.stated.at}"
+            titled = "" if newest.stated.title == header.title else f", titled “{newest.stated.title}”,"
+            by = f"signed by {newest.key} at {newest.stated.at}{titled}"
             named = ", which the key that was given named as its next" if keys and newest.key not in keys else ""
             messages.append(_since(result, plain(newest), by + named))
         messages += signed_after_the_next(signed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import reduce
@@ -99,7 +99,7 @@ def read_object(path: Path, command: str = RUN) -> dict[str, Any]:
         value = json.loads(path.read_bytes())
     except OSError as error:
         raise RunFolderError(f"cannot read {path}: {error.strerror}.") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RunFolderError(f"{path}: torn or not JSON ({error}). {again(command)}") from None
     if not isinstance(value, dict):
         raise RunFolderError(f"{path}: expected one JSON object, found {type(value).__name__}. {again(command)}")
@@ -148,6 +148,8 @@ class Remade(msgspec.Struct, frozen=True, kw_only=True):
     verdicts: int
     rules: str
     """How they were rated, in words."""
+    names: Sequence[Collection[str]]
+    """Names of each kind, of which no two may look alike: models, dimensions."""
     not_made: Sequence[str] = ()
     """Files that could not be made, because what they follow from is not in the folder."""
 

@@ -18,8 +18,8 @@ CONTROLS = (
 
 CONTROL = re.compile("[" + "".join(map(chr, CONTROLS)) + "]")
 
-BLANK = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u2800\u3164\uffa0" + "".join(map(chr, range(0xFE00, 0xFE10)))
-"""Letters that nobody sees, though Unicode does not call them control characters."""
+BLANK = "\u115f\u1160\u2800\u3164\uffa0\U00013441\U00013442\U00016fe4\U0001d159"
+"""Letters that are drawn as a blank or as nothing, though Unicode calls them neither."""
 
 
 class Html(Markup):
@@ -74,11 +74,15 @@ def look_alikes(names: Iterable[str]) -> Iterator[str]:
     """The names that a reader takes for another one, or does not see, a sentence each."""
     known: dict[str, str] = {}
     for name in names:
-        letters = (" " if letter.isspace() or letter in BLANK else letter for letter in name)
-        letters = (letter for letter in letters if letter not in "\u200c\u200d" and not is_unseen(letter))
-        seen = " ".join(unicodedata.normalize("NFKC", "".join(letters)).split())
-        if seen in known:
-            yield f"two names look alike: {known[seen]!a} and {name!a}"
-        elif not seen:
+        letters = [" " if letter.isspace() else letter for letter in name if letter not in "\u200c\u200d"]
+        as_read = []
+        for drawn in (" ", ""):
+            shown = (
+                drawn if letter in BLANK else letter for letter in letters if letter in BLANK or not is_unseen(letter)
+            )
+            as_read.append(" ".join(unicodedata.normalize("NFKC", "".join(shown)).split()))
+        if other := next((known[one] for one in as_read if one in known), ""):
+            yield f"two names look alike: {other!a} and {name!a}"
+        elif not as_read[0]:
             yield f"nobody sees the name {name!a}"
-        known[seen] = name
+        known |= dict.fromkeys(as_read, name)

@@ -309,7 +309,8 @@ def remake(folder: Path, out: Path) -> Remade:
     )
     write_manifest(out, manifest)
     rules = ", ".join(f"{name} {value}" for name, value in msgspec.to_builtins(recipe).items() if value is not None)
-    return Remade(verdicts=sum(len(one.raw) for one in (*judgments, *calibration)), rules=rules)
+    verdicts = sum(len(one.raw) for one in (*judgments, *calibration))
+    return Remade(verdicts=verdicts, rules=rules, names=({*human.models, recipe.model},))
 
 
 def _settled(one: AnyJudgment, recipe: Recipe, both_orders: bool) -> AnyJudgment:

@@ -63,7 +63,7 @@ SLACK = 1_000_000
 SHOWN, LONGEST = 20, 200
 """Models of a board, and letters of a maker's word, that are printed."""
 
-FAILURES = (TiltyardError, ValueError, TypeError, AttributeError, LookupError, ArithmeticError)
+FAILURES = (TiltyardError, ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError)
 """What goes wrong where a folder says what no folder of ours says."""
 
 
@@ -138,7 +138,9 @@ def _operators_words(manifest: PublishedManifest, site: StaticSite | None) -> li
         "missing": manifest.missing,
         **({} if site is None else {f"title of {model}": name for model, name in site.names.items()}),
     }
-    names = set() if site is None else {*site.table.models, *site.names.values()}
+    names = set[str]()
+    if site is not None:
+        names = {*site.table.models, *site.names.values(), *(one.dimension or "" for one in site.boards)}
     return [
         *(f"{name}: {word}" for name, word in words.items() if word),
         *(f"note: {note}" for note in manifest.notes),
@@ -364,10 +366,8 @@ def check_run(folder: Path, besides: Collection[str] = ()) -> Finding:
             made_again = kind.remake(folder, out)
             if "report.html" in files:
                 write_report(out)
-            names = manifest.get("entrants") or [
-                one.model for one in RatingsFile.read(out / "elo_ratings.json").ratings
-            ]
-            result.problems += look_alikes(names)
+            for names in made_again.names:
+                result.problems += look_alikes(sorted(names))
         except FAILURES as error:
             result.problems.append(f"it cannot be made again: {error}")
             return result

@@ -79,17 +79,17 @@ class BoardRules(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def sentence(self) -> str:
         """All of them, in words: nobody else chose them."""
-        middle = f"the mean is {self.centre:g}" if self.anchor is None else "{} is at {:g}".format(*self.anchor)
+        middle = f"the mean is {self.centre:.15g}" if self.anchor is None else "{} is at {:.15g}".format(*self.anchor)
         return "; ".join(
             [
                 f"ties: {self.ties}",
                 f"both answers bad: {self.both_bad}",
                 f"judgments that changed with the order: {self.inconsistent}",
-                f"models with fewer than {self.min_battles:g} battles are left out"
+                f"models with fewer than {self.min_battles:.15g} battles are left out"
                 if self.min_battles
                 else "no model is left out for few battles",
                 "the largest group of models that met" if self.only_connected else "all models must have met",
-                f"intervals of {100 * self.level:g} %, clusters: {self.cluster}",
+                f"intervals of {100 * self.level:.15g} %, clusters: {self.cluster}",
                 "places at every time at which one looks" if self.anytime else "places at one time",
                 middle,
                 *([f"under test: {self.evaluated}"] if self.evaluated is not None else []),
@@ -367,7 +367,7 @@ def static_site(
     check_words(title, url, more.get("missing", ""), *notes)
     titles = more.get("names", {})
     shown = (titles.get(name) or name for name in sorted({*public.models, *titles}))
-    for problem in chain(look_alikes(public.models), look_alikes(shown)):
+    for problem in chain(look_alikes(public.models), look_alikes(shown), look_alikes(_labels(public, DIMENSION))):
         raise OptionError(f"{problem}. Rename one of them before you publish.")
     rules.check()
     return StaticSite(

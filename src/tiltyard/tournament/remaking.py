@@ -206,10 +206,13 @@ def remake(folder: Path, out: Path) -> Remade:
     rules = {**msgspec.to_builtins(elo), "baseline": baseline, "combine": manifest.combine or None}
     looks = rounds and f"{rounds.until} (level {rounds.level}, at most {rounds.planned_looks})"
     rules |= {"repeats": manifest.repeats or None, "rounds until": looks}
+    asked = [case.matchup for own in (*cases.values(), *alone.values()) for case in own]
+    models = {name for one in asked for name in (one.entrant_a, one.entrant_b) if name} | {*manifest.entrants}
     rules |= {f"scores of {name}": f"{how.scale.name} {how.criteria or ''}" for name, how in scoring.items()}
     return Remade(
         verdicts=sum(len(row) for own in recorded.values() for row in own.values()),
         rules=", ".join(f"{name} {value}" for name, value in rules.items() if value is not None),
+        names=(models, {*cases, *alone, *manifest.dimensions}),
         not_made=not_made,
     )
 
