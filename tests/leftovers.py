@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-CACHES = {".pytest_cache", ".hypothesis", "__pycache__"}
-"""What makes the next run quicker; `make clean` removes it."""
+CACHES = {".pytest_cache", ".hypothesis", "__pycache__", ".mypy_cache", ".ruff_cache", ".import_linter_cache"}
+"""What makes the next run of the tests, or of `make check` beside them, quicker; `make clean` removes it."""
 
 os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
 STARTED_IN, THERE_BEFORE = Path.cwd(), {*Path.cwd().iterdir()}

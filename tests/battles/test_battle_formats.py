@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from battle_rows import KINDS, write_raw
 
-from tiltyard.battles import FORMAT_NAMES, FORMATS, LOG_FORMATS, Outcome, Source, peek, read_battles
+from tiltyard.battles import FORMAT_NAMES, FORMATS, LOG_FORMATS, Outcome, Source, log_reader, peek, read_battles
 from tiltyard.battles.formats import recognise
+from tiltyard.battles.log_readers import READERS
 from tiltyard.errors import BadRow, BattleError
 
 if TYPE_CHECKING:
@@ -94,6 +95,10 @@ def test_a_foreign_format_is_recognised_and_means_what_its_makers_mean(name: str
 
 def test_every_format_but_our_own_has_a_case() -> None:
     assert set(FORMAT_NAMES) - set(LOG_FORMATS) == {"tiltyard", *CASES}
+
+
+def test_every_log_that_is_read_can_be_named() -> None:
+    assert {name for name in FORMAT_NAMES if log_reader(name) is not None} == set(LOG_FORMATS) == set(READERS)
 
 
 def test_the_default_source_of_a_format_can_be_overridden() -> None:

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from tests.cli.conftest import Run
+from tiltyard import arena
 
 RUN = Path(__file__).parents[1] / "golden" / "tournament" / "run"
 LOGS = Path(__file__).parents[1] / "battles" / "logs"
@@ -146,13 +147,11 @@ def test_two_ratings_files_are_compared(tiltyard: Run, birds: str, tmp_path: Pat
 def test_a_page_of_a_live_arena_is_one_reading_of_it(
     tiltyard: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tiltyard.arena import exporting
-
     db = f"sqlite:///{tmp_path / 'arena.db'}"
     tiltyard("arena", "simulate", "--models", "4", "--prompts", "5", "--votes", "100", "--db", db)
     stored = json.loads(tiltyard("arena", "export", "--db", db).stdout.splitlines()[0])
-    readings, open_export = [], exporting.open_export
-    monkeypatch.setattr(exporting, "open_export", lambda url: readings.append(url) or open_export(url))
+    readings, open_export = [], arena.open_export
+    monkeypatch.setattr(arena, "open_export", lambda url: readings.append(url) or open_export(url))
     done = tiltyard("compare", stored["model_a"], stored["model_b"], "--in", db, "--format", "html")
     assert done.returncode == 0, done.stderr
     assert "<html" in done.stdout

@@ -24,7 +24,7 @@ from tests.web.sites import QUICK, SECRET, LiveServer, catalog, live_site
 from tiltyard.arena import Arena, Policy, new_key, read_policy
 from tiltyard.arena.following import Observatory
 from tiltyard.arena.store import record_head, state_head
-from tiltyard.cli.arena_heads import _findings
+from tiltyard.verbs.doctor import findings
 from tiltyard.web import checkup
 from tiltyard.web.app import create_app
 from tiltyard.web.checkup import CheckupLine, Need
@@ -314,6 +314,6 @@ def test_a_database_that_may_not_be_opened_is_one_line(sqlite_url: str, monkeypa
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "is_file", refuse)
-    (line,) = [line for line in _findings(sqlite_url, None, None) if line.part == "database"]
+    (line,) = [line for line in findings(sqlite_url, None, None) if line.part == "database"]
     assert line.need is Need.REPAIR
     assert line.message.startswith("[Errno 13] Permission denied")

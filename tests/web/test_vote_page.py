@@ -97,8 +97,9 @@ def test_the_ratings_shown_are_those_of_the_board_and_the_change_is_the_votes_ow
     ratings = {row.display_name: row.rating_shown for row in sqlite_site.observatory.refresh().board.rows}
     names = re.findall(r'<h2 id="name-[ab]"><span[^>]*>[AB]</span> ([^<]+?)(?: <span|</h2>)', result)
     assert [after for _, after in moved] == [round(ratings[name]) for name in names]
-    assert moved[0][1] > moved[0][0]
-    assert moved[1][1] < moved[1][0]
+    (won_before, won_after), (lost_before, lost_after) = moved
+    assert won_after > won_before
+    assert lost_after - lost_before < won_after - won_before  # a loser's cell may rise: its deviation shrinks
 
 
 @pytest.mark.parametrize("phase", [2, 3])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Callable
+from typing import Annotated, Literal
 
 import typer
 
@@ -11,22 +12,8 @@ from tiltyard.cli.arena_options import DEFAULT_DB, DbOption, need_arena
 from tiltyard.cli.output import note, say
 from tiltyard.errors import OptionError
 
-if TYPE_CHECKING:
-    from tiltyard.arena import AnyBody, ArenaState
-
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Go ahead without asking.")]
 What = Literal["prompt", "answer", "model", "reason"]
-
-GOES: dict[What, str] = {
-    "prompt": "Gone for good: the prompt's text in every wording. It is not served any more. These stay: its id, "
-    "subject, tags and votes, and its answers, which may repeat what it said (--answers erases them too).",
-    "answer": "Gone for good: the answer's text and its file, and what flags quote of it. It is not served any more. "
-    "These stay: its random id, its votes, and a file that another answer names too.",
-    "model": "Gone for good: every title that the model had, its maker, licence, link and other names. These stay: its "
-    "id, its votes, its answers, its price and speed. `tiltyard arena import --models` can give it another title; a "
-    "file that still has the old one brings it back.",
-    "reason": "Gone for good: the reason that was typed. The votes stay excluded, or count, as before.",
-}
 
 
 def erase_command(
@@ -47,28 +34,13 @@ def erase_command(
     `erase reason` without a number lists the latest reasons.
     """
     need_arena()
-    from tiltyard.arena import Arena
-    from tiltyard.arena.store import erase, latest_reasons
+    from tiltyard.verbs import erasing
 
-    if answers and what != "prompt":
-        raise OptionError(f"--answers belongs to `erase prompt`. Leave it out to erase a {what}.")
-    if not names and what != "reason":
-        raise OptionError(f"erase which {what}? Give ids.")
-    with Arena.open(db) as arena:
-        if not names:
-            for seq, day, reason in latest_reasons(arena.store):
-                say(f"{seq}  {day}  {reason}")
-            return
-        wanted = set(names)
-        more = arena.read(lambda state: _answers_to(state, wanted)) if answers else []
-        _agree(f"{GOES[what]}\nErase {what} {', '.join(names)}{f' and {len(more)} answers' if more else ''}?", yes=yes)
-        clean = erase(
-            arena.store, [*((what, name) for name in names), *(("answer", name) for name in more)], arena.now()
-        )
-    say(f"erased: {len(names) + len(more)}")
-    note(f"kept for restored copies in {arena.store.outside.deletions_path}")
-    if not clean:
-        note("others read the database meanwhile: traces may be in its files. Later: tiltyard arena tidy")
+    if names:
+        say(f"erased: {erasing.erase(db, what, names, asking(yes=yes), note, answers=answers)}")
+    else:
+        for line in erasing.reasons(db, what):
+            say(line)
 
 
 def withdraw_command(
@@ -82,12 +54,9 @@ def withdraw_command(
     answer of the model to the prompt to have it served again.
     """
     need_arena()
-    from tiltyard.arena import Arena, ResponseWithdrawn
+    from tiltyard.verbs.erasing import withdraw
 
-    with Arena.open(db) as arena:
-        _agree(f"Withdraw {len(names)} answers? It cannot be undone.", yes=yes)
-        bodies: list[AnyBody] = [ResponseWithdrawn(response_id=name) for name in names]
-        arena.append(bodies)
+    withdraw(db, names, asking(yes=yes))
     say(f"withdrawn: {len(names)}")
 
 
@@ -102,43 +71,21 @@ def retire_command(
     the present answers become public: none that was replaced, withdrawn or withheld.
     """
     need_arena()
-    from tiltyard.arena import Arena, PromptDisabled
+    from tiltyard.verbs.erasing import retire
 
-    with Arena.open(db) as arena:
-        for name, shown, withheld in arena.read(lambda state: _becomes_public(state, names)):
-            note(
-                f"{name}: {shown} answers become public with their authors"
-                + f", {withheld} stay hidden" * (withheld > 0)
-            )
-        _agree(f"Retire {', '.join(names)}? What is public stays public.", yes=yes)
-        bodies: list[AnyBody] = [PromptDisabled(prompt_id=name) for name in names]
-        arena.append(bodies)
+    retire(db, names, asking(yes=yes), note)
     say(f"retired: {len(names)}")
 
 
-def _answers_to(state: ArenaState, prompts: set[str]) -> list[str]:
-    catalog = state.catalog
-    numbers = {number for number, prompt in enumerate(catalog.prompts) if prompt.prompt_id in prompts}
-    return [name for (_, number), name in catalog.response_ids.items() if number in numbers]
+def asking(*, yes: bool) -> Callable[[str], None]:
+    """Asks on a terminal, unless `--yes`; elsewhere `--yes` is required."""
 
+    def ask(question: str) -> None:
+        if yes:
+            return
+        if not sys.stdin.isatty():
+            raise OptionError("this asks first, and here is no terminal: pass --yes. Nothing was changed.")
+        if not input(f"{question} [y/N] ").strip().lower().startswith("y"):
+            raise OptionError("nothing was changed.")
 
-def _becomes_public(state: ArenaState, names: list[str]) -> list[tuple[str, int, int]]:
-    from tiltyard.arena import shown_answers
-
-    catalog, result = state.catalog, []
-    shown = [prompt for _, prompt in shown_answers(catalog)]
-    for name in names:
-        number = catalog.prompt(name)
-        there = int(catalog.answered.view[:, number].sum())
-        result.append((name, shown.count(number), there - shown.count(number)))
-    return result
-
-
-def _agree(question: str, *, yes: bool) -> None:
-    """Ask on a terminal, unless `--yes`; elsewhere `--yes` is required."""
-    if yes:
-        return
-    if not sys.stdin.isatty():
-        raise OptionError("this asks first, and here is no terminal: pass --yes. Nothing was changed.")
-    if not input(f"{question} [y/N] ").strip().lower().startswith("y"):
-        raise OptionError("nothing was changed.")
+    return ask

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
-from contextlib import suppress
-from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,11 +10,10 @@ import typer
 
 from tiltyard.cli.arena_options import DEFAULT_DB, DbOption, OutOption, need_arena
 from tiltyard.cli.output import note, printable, say
-from tiltyard.errors import StoreError, TiltyardError
 from tiltyard.files import write_bytes
 
 if TYPE_CHECKING:
-    from tiltyard.web.checkup import CheckupLine
+    pass
 
 HeadOption = Annotated[
     list[str] | None,
@@ -148,7 +144,9 @@ def doctor_command(db: DbOption = DEFAULT_DB, url: UrlOption = None, backups: Ba
     Every line says ok, look or repair, and what to do. Exit code 3 if something has to be repaired.
     """
     need_arena()
-    lines = _findings(db, url, backups)
+    from tiltyard.verbs.doctor import findings
+
+    lines = findings(db, url, backups)
     width = max(len(line.part) for line in lines)
     for line in lines:
         say(f"{line.need:<6}  {line.part:<{width}}  {line.message}")
@@ -159,31 +157,3 @@ def doctor_command(db: DbOption = DEFAULT_DB, url: UrlOption = None, backups: Ba
         say(f"{wrong} to repair")
         raise typer.Exit(3)
     say("nothing to repair")
-
-
-def _findings(db: str, url: str | None, backups: Path | None) -> list[CheckupLine]:
-    """The lines of all checks that can be made with what was given."""
-    from tiltyard.arena import Arena
-    from tiltyard.web import checkup
-    from tiltyard.web.settings import check_web_address, secrets_of
-
-    address = None if url is None else check_web_address(url)
-    now, secret = time.time(), secrets_of()[0]
-    try:
-        with Arena.open(db) as arena:
-            lines = [*checkup.check_store(arena.store, arena.read(lambda state: state.policy), now)]
-            lines += checkup.check_secrets(arena.store)
-            with suppress(StoreError):  # named by now
-                secret = secret or arena.store.outside.secrets(date.today())
-    except (TiltyardError, OSError) as error:
-        lines = [checkup.repair("database", str(error), "Check its disk, the rights of its folder, and --db.")]
-        lines += checkup.check_secrets(None)
-    if backups is not None:
-        lines.append(checkup.check_backups(backups, now))
-    else:
-        lines.append(checkup.look("backups", "not checked", "Name their folder: --backups DIR"))
-    if address is not None:
-        lines += checkup.check_site(address, secret.partition(",")[0])
-    else:
-        lines.append(checkup.look("site", "not checked", "Name the address that visitors use: --url URL"))
-    return lines
