@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -49,7 +49,15 @@ from tiltyard.decisions.contrast import Contrast, contrast, fit_sides, solve_pla
 from tiltyard.decisions.sample_size import Assumptions, Goal, Growth, chance_beyond, size_for
 from tiltyard.decisions.units import POINTS, Unit, unit_of
 from tiltyard.errors import OptionError, OptionValue, ScoreError
-from tiltyard.options import BattleOptions, CompareOptions, FitOptions, Help, InputOptions, SideOptions, accepts_options
+from tiltyard.options import (
+    BattleOptions,
+    CompareOptions,
+    FitOptions,
+    InputOptions,
+    SideOptions,
+    accepts_options,
+    option,
+)
 from tiltyard.ratings import (
     FEW,
     FEWEST,
@@ -328,13 +336,13 @@ def plan_difference(
 class PilotOptions(BattleOptions, FitOptions, SideOptions):
     """What a plan from battles is made by."""
 
-    goal: Annotated[Goal, Help("What is to be shown, and how surely.")] = GOAL
-    price: Annotated[CallPrice | None, Help("What one call of the judge costs.")] = None
-    differences: Annotated[
-        Sequence[float] | None, Help("True differences in rating points.", "that of now, 5, 10, 20 and 50")
-    ] = None
-    sizes: Annotated[Sequence[int], Help("Numbers of prompts whose smallest difference is given too.")] = ()
-    seed: Annotated[int, Help("Seed of random draws.")] = 0
+    goal: Goal = option(GOAL, "What is to be shown, and how surely.")
+    price: CallPrice | None = option(None, "What one call of the judge costs.")
+    differences: Sequence[float] | None = option(
+        None, "True differences in rating points.", "that of now, 5, 10, 20 and 50"
+    )
+    sizes: Sequence[int] = option((), "Numbers of prompts whose smallest difference is given too.")
+    seed: int = option(0, "Seed of random draws.")
 
 
 @accepts_options(PilotOptions)
