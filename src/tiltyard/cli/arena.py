@@ -1,4 +1,4 @@
-"""`tiltyard arena`: a live arena kept in a database: set up, filled, checked, reported on, exported, simulated."""
+"""`tiltyard arena`: a live arena kept in a database: set up, filled, checked, looked after, exported, simulated."""
 
 from __future__ import annotations
 
@@ -6,34 +6,46 @@ import os
 import signal
 import sys
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
 
-from tiltyard.cli.arena_erasing import erase_command, retire_command, withdraw_command
-from tiltyard.cli.arena_heads import backup_command, doctor_command, head_command, verify_command, witness_command
-from tiltyard.cli.arena_moderation import invite_command, prompts_command, screen_command
-from tiltyard.cli.arena_operator import exclude_command, models_command, reports_command, restore_command
-from tiltyard.cli.arena_options import DEFAULT_DB, DbOption, OutOption, PolicyOption, need_arena
-from tiltyard.cli.arena_simulate import simulate_command
-from tiltyard.cli.arena_visitors import forget_command, new_secret_command, tidy_command
-from tiltyard.cli.options import App, daily_first, rare, read_pairs
-from tiltyard.cli.output import note, printable, say
+from tiltyard.cli.asking import YesOption, confirm
+from tiltyard.cli.options import ArenaApp, daily_first, rare, read_pairs
+from tiltyard.cli.output import THE_ANSWER_IS_NO, note, printable, say
 from tiltyard.errors import OptionError
+from tiltyard.files import write_bytes
+from tiltyard.pages import plural
 
-app = App(
+app = ArenaApp(
     no_args_is_help=True,
     cls=daily_first("init", "import", "serve", "invite", "export"),
     help="A live arena: people vote blind, the log is the truth.",
 )
-
-
 MOST_SECONDS = 10 * 365 * 86_400
 """The longest that a report looks back."""
+confirm_change = partial(
+    confirm,
+    refusal="this asks first, and here is no terminal: pass --yes. Nothing was changed.",
+    stopped="nothing was changed.",
+)
+
+DbOption = Annotated[
+    str,
+    typer.Option(
+        "--db", metavar="URL", envvar="TILTYARD_DB", help="sqlite:///path or postgresql://user@host/database."
+    ),
+]
+DEFAULT_DB = "sqlite:///arena.db"
+PolicyOption = Annotated[
+    Path | None, typer.Option("--policy", help="Settings that differ from the defaults (YAML or JSON).")
+]
+OutOption = Annotated[Path | None, typer.Option("--out", help="Write to this file instead of the screen.")]
 
 
-@app.command("init")
+@app.command("init", needs_extra=False)
 def init_command(
     db: DbOption = DEFAULT_DB,
     policy: PolicyOption = None,
@@ -50,6 +62,8 @@ def init_command(
     if print_policy:
         say(policy_text(Policy()))
         return
+    from tiltyard.verbs.places import need_arena
+
     need_arena()
     from tiltyard.verbs.arena import create, shown_url
 
@@ -90,7 +104,6 @@ def settings_command(
 
     Without options the whole policy is shown, with options what they changed.
     """
-    need_arena()
     from tiltyard.verbs.arena import change_settings
 
     texts = {"notice": notice, "consent": consent}
@@ -148,7 +161,6 @@ def import_command(
     ] = False,
 ) -> None:
     """Add prompts, answers, facts about models, and votes; what is there already stays, so it can be run again."""
-    need_arena()
     if source is None and prompts is None and responses is None and models is None and votes is None:
         raise OptionError(
             "there is nothing to import. Give a folder or a zip file, --prompts, --responses, --models or --votes."
@@ -206,7 +218,6 @@ def serve_command(
     ] = False,
 ) -> None:
     """Open the arena's site. TILTYARD_SECRET signs cookies and forms, TILTYARD_ADMIN_SECRET opens /admin."""
-    need_arena()
     from tiltyard.verbs.arena import serve
 
     if demo and db != DEFAULT_DB:
@@ -256,7 +267,6 @@ def export_command(
     `status` says whether it is counted or excluded, and `weight` how much of it counts (excluded: 0), so that rating
     the rows gives the published board. Votes that were undone, or still can be, are left out.
     """
-    need_arena()
     from tiltyard.files import json_line, write_lines
     from tiltyard.verbs.arena import open_export
 
@@ -269,7 +279,33 @@ def export_command(
             sys.stdout.write(printable(json_line(row).decode()))
 
 
-app.command("screen")(screen_command)
+@app.command("screen")
+def screen_command(
+    db: DbOption = DEFAULT_DB,
+    exclude: Annotated[
+        bool, typer.Option("--exclude", help="Carry out every proposed exclusion, not only those the policy orders.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what was found; write nothing.")] = False,
+) -> None:
+    """Flag sessions that vote oddly and answers that name their model; propose which votes should not count."""
+    from tiltyard.verbs.operate import screen
+
+    result = screen(db, exclude=exclude, dry_run=dry_run)
+    for flag in result.voters:
+        say(f"session {flag.voter}: {flag.flag}: {flag.detail}{' (sure)' if flag.sure else ''}")
+    for answer in result.answers:
+        done = "released" if answer.response_id in result.released else "held" if answer.held else "served"
+        say(f"answer {answer.response_id} of {answer.model} ({done}): “{answer.phrase}”")
+    for line in result.lines:
+        say(line)
+    for proposal in result.proposals:
+        say(f"proposed: exclude {len(proposal.matchup_ids):,} votes: {proposal.reason}")
+    for model in result.contested:
+        say(f"model {model.model}: contested: {model.sentence}")
+    if not (result.voters or result.answers or result.contested):
+        say("nothing odd was found")
+    if result.events and not dry_run:
+        note(f"{len(result.events)} events written")
 
 
 @app.command("validity")
@@ -282,7 +318,6 @@ def validity_command(
     out: OutOption = None,
 ) -> None:
     """The weekly validity report: fairness, pair completeness, confidence, what moved at the top, publication rules."""
-    need_arena()
     from tiltyard.files import write_text
     from tiltyard.verbs.arena import validity
 
@@ -292,6 +327,18 @@ def validity_command(
     else:
         write_text(out, text, new_folder=False)
         note(f"wrote {out}")
+
+
+def _microseconds(text: str) -> int:
+    import re
+
+    result = re.fullmatch(r"\s*(\d+)\s*([hdw])\s*", text)
+    if result is None or not int(result[1]):
+        raise OptionError(f"--since {text!r}: write a number and h, d or w, such as 7d.")
+    seconds = int(result[1]) * {"h": 3600, "d": 86_400, "w": 604_800}[result[2]]
+    if seconds > MOST_SECONDS:
+        raise OptionError(f"--since {text!r} is more than ten years: take less.")
+    return seconds * 1_000_000
 
 
 @app.command("weekly")
@@ -308,8 +355,6 @@ def weekly_command(
 
     A week is Monday to Sunday (UTC), and finished an hour after its end. Weeks without a vote have no report.
     """
-    need_arena()
-    from tiltyard.pages import plural
     from tiltyard.verbs.arena import weekly
 
     weeks, copied = weekly(db, out, again=again)
@@ -321,33 +366,580 @@ def weekly_command(
         note(f"{plural(copied, 'report')} new or changed in {out}")
 
 
-app.command("verify")(verify_command)
-app.command("head")(head_command)
-app.command("witness")(witness_command)
-app.command("backup")(backup_command)
-app.command("prompts")(prompts_command)
-app.command("models")(models_command)
-app.command("exclude")(exclude_command)
-app.command("restore")(restore_command)
-app.command("reports")(reports_command)
-app.command("retire")(retire_command)
-app.command("withdraw")(withdraw_command)
-app.command("erase")(erase_command)
-app.command("forget")(forget_command)
-app.command("tidy")(tidy_command)
-app.command("new-secret")(new_secret_command)
-app.command("invite")(invite_command)
-app.command("simulate")(simulate_command)
-app.command("doctor")(doctor_command)
+HeadOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--head", metavar="HASH@N|@FILE", help="A head that was kept, or a file of heads; may be given again."
+    ),
+]
+KeyOption = Annotated[
+    list[str] | None,
+    typer.Option("--key", metavar="KEY|@FILE", help="Heads must be signed by this public key; may be given again."),
+]
 
 
-def _microseconds(text: str) -> int:
-    import re
+@app.command("verify")
+def verify_command(
+    db: DbOption = DEFAULT_DB,
+    rebuild: Annotated[
+        bool, typer.Option("--rebuild", help="Write the table of matchups anew from the log, then verify.")
+    ] = False,
+    head: HeadOption = None,
+    key: KeyOption = None,
+    since: Annotated[
+        Path | None,
+        typer.Option(
+            "--since",
+            metavar="FILE",
+            help="Begin at this signed head, whose state is still kept: reads only what is newer.",
+        ),
+    ] = None,
+) -> None:
+    """Read the log once, recompute its chain, its public rows and all that follows from it, and compare.
 
-    result = re.fullmatch(r"\s*(\d+)\s*([hdw])\s*", text)
-    if result is None or not int(result[1]):
-        raise OptionError(f"--since {text!r}: write a number and h, d or w, such as 7d.")
-    seconds = int(result[1]) * {"h": 3600, "d": 86_400, "w": 604_800}[result[2]]
-    if seconds > MOST_SECONDS:
-        raise OptionError(f"--since {text!r} is more than ten years: take less.")
-    return seconds * 1_000_000
+    Every head that was published is compared with its rows, board, signature and time. With --head, the public rows
+    must lead to a head that was kept elsewhere: those of a cut or rewritten log do not. With --since, events up to that
+    head are not read again; what was signed then is trusted.
+    """
+    from tiltyard.verbs.heads import verify
+
+    lines, problem = verify(db, head or (), key or (), since, note, rebuild=rebuild)
+    for line in lines:
+        say(line)
+    if problem is not None:
+        raise problem
+
+
+@app.command("head")
+def head_command(
+    db: DbOption = DEFAULT_DB,
+    sign: Annotated[
+        Path | None, typer.Option("--sign", metavar="KEY", help="Sign with this private key; --new-key makes one.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Write a head file: the head, the board, the signature.")
+    ] = None,
+    title: Annotated[str, typer.Option(help="What the arena is called, in the head file.")] = "",
+    new_key: Annotated[
+        Path | None, typer.Option("--new-key", metavar="KEY", help="Make a private key, and do nothing else.")
+    ] = None,
+    next_key: Annotated[
+        str | None,
+        typer.Option(
+            "--next-key",
+            metavar="KEY|@FILE",
+            help="With --sign: the public key that signs later heads. Whoever trusts this one then trusts that one.",
+        ),
+    ] = None,
+) -> None:
+    """Print the head of the public rows, and publish it in the arena's history of heads.
+
+    Whoever keeps it can tell later whether anything before it was cut or rewritten (--head of `verify`). Keep the
+    private key on another machine than the arena's, or at least out of its backups.
+    """
+    from tiltyard.verbs.heads import make_key, publish_head
+
+    if new_key is not None:
+        say(make_key(new_key))
+        note(f"wrote the private key to {new_key}. Publish the line above; whoever has the file can sign heads.")
+        return
+    new = publish_head(db, sign, out, title, next_key)
+    say(str(new.head))
+    if out is not None:
+        note(f"wrote {out}" + (f", signed by {new.file.key}" if new.file.key else ", not signed"))
+
+
+@app.command("witness")
+def witness_command(
+    db: DbOption = DEFAULT_DB,
+    out: OutOption = None,
+    title: Annotated[str, typer.Option(help="What the arena is called, in the file.")] = "",
+) -> None:
+    """Write the witness: the public rows, from which anybody recomputes head and board without the database.
+
+    Check it: tiltyard verify FILE.
+    """
+    from tiltyard.verbs.heads import witness
+
+    with witness(db, title) as lines:
+        if out is not None:
+            write_bytes(out, b"".join(lines))
+            note(f"wrote {out}. Check it: tiltyard verify {out}")
+            return
+        for line in lines:
+            sys.stdout.write(printable(line.decode()))
+
+
+@app.command("backup")
+def backup_command(
+    out: Annotated[Path, typer.Option("--out", help="A new file; nothing is overwritten.")], db: DbOption = DEFAULT_DB
+) -> None:
+    """Copy an arena in SQLite to one file while it is in use; on PostgreSQL pg_dump does that."""
+    from tiltyard.verbs.heads import backup
+
+    say(f"head: {backup(db, out)}")
+    note(f"wrote {out}. Check it: tiltyard arena verify --db sqlite:///{out}")
+
+
+Action = Literal["list", "serve", "reserve", "rotate", "serve-answer", "hide-answer"]
+
+
+@app.command("prompts")
+def prompts_command(
+    action: Annotated[
+        Action,
+        typer.Argument(
+            help="list; serve or reserve (keep for later, hidden) the prompts PROMPT…; rotate: retire the most "
+            "shown ones and serve fresh ones instead; serve-answer or hide-answer the answers with these ids."
+        ),
+    ] = "list",
+    names: Annotated[list[str] | None, typer.Argument(metavar="PROMPT", help="Ids of prompts, or answers.")] = None,
+    db: DbOption = DEFAULT_DB,
+    keep: Annotated[
+        int | None,
+        typer.Option(
+            min=2, max=1_000_000, metavar="N", help="rotate: have so many prompts on afterwards (default: as now)."
+        ),
+    ] = None,
+    fresh_share: Annotated[
+        float | None,
+        typer.Option(min=0.0, max=1.0, help="rotate: replace this share of them (default: the policy's, 0.2)."),
+    ] = None,
+    seen_at_most: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=1_000_000_000,
+            metavar="N",
+            help="rotate: retire all with an answer shown so often (default: the policy's; 0: none).",
+        ),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what rotate would do; write nothing.")] = False,
+    format: Annotated[Literal["table", "json"], typer.Option(help="For people, or for programs.")] = "table",
+) -> None:
+    """List the prompts with what is public of them; serve, keep for later or rotate them. `arena retire` retires them.
+
+    Answers are hidden while anybody can be voting on them. A week after a prompt was switched off, when no pair that
+    was shown on it can wait any more, they are public with their authors; a prompt that is switched on again after that
+    is no longer blind. (Where pairs do not wait, that is a minute.) A prompt that is kept for later stays hidden.
+    """
+    from tiltyard.verbs.operate import switch_prompts
+
+    names = names or []
+    if action in ("list", "rotate") and names:
+        raise OptionError(f"{action} takes no ids. Leave out {names[0]!r}, or write `serve` before it.")
+    if action not in ("list", "rotate") and not names:
+        raise OptionError(f"{action} needs the ids of what to switch. `tiltyard arena prompts` lists them.")
+    if action != "rotate" and (keep, fresh_share, seen_at_most, dry_run) != (None, None, None, False):
+        raise OptionError("--keep, --fresh-share, --seen-at-most and --dry-run belong to `prompts rotate`.")
+    limits = {"keep": keep, "fresh_share": fresh_share, "seen_at_most": seen_at_most}
+    prompts = switch_prompts(db, action, names, note, dry_run=dry_run, **limits)
+    say(prompts.render(format).rstrip())
+    withheld = prompts.values["answers_withheld"]
+    if withheld and format == "table":
+        note(
+            f"not served: {plural(withheld, 'answer')}, for an author's name in it, or switched off, withdrawn or "
+            "erased (`arena screen` lists)"
+        )
+
+
+@app.command("models")
+def models_command(
+    action: Annotated[
+        Literal["list", "serve", "hide"],
+        typer.Argument(
+            help="list; serve or hide the models MODEL…: one that is hidden leaves the board, and its votes stay."
+        ),
+    ] = "list",
+    names: Annotated[list[str] | None, typer.Argument(metavar="MODEL", help="Ids of models.")] = None,
+    db: DbOption = DEFAULT_DB,
+    format: Annotated[Literal["table", "json"], typer.Option(help="For people, or for programs.")] = "table",
+) -> None:
+    """List the models with their answers and votes; serve or hide some."""
+    from tiltyard.verbs.operate import switch_models
+
+    if (action == "list") == bool(names):
+        raise OptionError("write `serve` or `hide`, and then the ids of models; without them, all are listed.")
+    say(switch_models(db, names or [], serve=action == "serve").render(format).rstrip())
+
+
+Reason = Annotated[
+    str,
+    typer.Option(help="Why. It is kept beside the log, and shown in the validity report of its week: name no person."),
+]
+Voters = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="VOTER", help="Random keys of visitors, as `arena screen` and /admin show them."),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say what would change on the board; write nothing.")]
+
+
+@app.command("exclude")
+def exclude_command(reason: Reason, voters: Voters = None, db: DbOption = DEFAULT_DB, dry_run: DryRun = False) -> None:
+    """Exclude all votes of some visitors: no rating counts them until they are restored."""
+    if not voters:
+        raise OptionError("exclude whose votes? Give the keys of visitors.")
+    from tiltyard.verbs.operate import decide
+
+    done = decide("exclude", voters, None, reason, db, dry_run=dry_run)
+    say(done) if done else note("nothing to exclude: none of these votes counts")
+
+
+@app.command("restore")
+def restore_command(
+    reason: Reason,
+    voters: Voters = None,
+    db: DbOption = DEFAULT_DB,
+    event: Annotated[
+        int | None, typer.Option(metavar="N", help="All votes that this event of the log excluded.")
+    ] = None,
+    dry_run: DryRun = False,
+) -> None:
+    """Count excluded votes again: those of some visitors, or those of one exclusion."""
+    if bool(voters) == (event is not None):
+        raise OptionError("restore whose votes? Give the keys of visitors, or --event N.")
+    from tiltyard.verbs.operate import decide
+
+    done = decide("restore", voters or [], event, reason, db, dry_run=dry_run)
+    say(done) if done else note("nothing to restore: all of them count")
+
+
+@app.command("reports")
+def reports_command(
+    action: Annotated[
+        Literal["list", "dismiss", "delete-comment"],
+        typer.Argument(help="list; dismiss the reports of the answers ID…; delete the comments on the matchups ID…."),
+    ] = "list",
+    names: Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids of answers, or of matchups.")] = None,
+    db: DbOption = DEFAULT_DB,
+    format: Annotated[Literal["table", "json"], typer.Option(help="For people, or for programs.")] = "table",
+) -> None:
+    """List what visitors reported and wrote about their votes; settle reports, delete comments.
+
+    An answer that should not be served: `tiltyard arena prompts hide-answer ID`.
+    """
+    from tiltyard.verbs.operate import settle
+
+    if (action == "list") == bool(names):
+        raise OptionError("write `dismiss` or `delete-comment`, and then ids; without them, all are listed.")
+    say(settle(db, names or [], dismiss=action == "dismiss").render(format).rstrip())
+
+
+@app.command("retire")
+def retire_command(
+    names: Annotated[list[str], typer.Argument(metavar="PROMPT", help="Ids of prompts.")],
+    db: DbOption = DEFAULT_DB,
+    yes: YesOption = False,
+) -> None:
+    """Retire prompts: they are not served any more, and their answers become public with their authors.
+
+    A week later, when no pair that was shown on them can wait any more; where pairs do not wait, after a minute. Only
+    the present answers become public: none that was replaced, withdrawn or withheld.
+    """
+    from tiltyard.verbs.operate import retire
+
+    retire(db, names, partial(confirm_change, yes=yes), note)
+    say(f"retired: {len(names)}")
+
+
+@app.command("withdraw")
+def withdraw_command(
+    names: Annotated[list[str], typer.Argument(metavar="ANSWER", help="Ids of answers.")],
+    db: DbOption = DEFAULT_DB,
+    yes: YesOption = False,
+) -> None:
+    """Take answers back: never served again, and shown by nothing, also when their prompt is retired.
+
+    Their text stays in the database (`arena erase answer` deletes it), and the votes on them count. Import another
+    answer of the model to the prompt to have it served again.
+    """
+    from tiltyard.verbs.operate import withdraw
+
+    withdraw(db, names, partial(confirm_change, yes=yes))
+    say(f"withdrawn: {len(names)}")
+
+
+What = Literal["prompt", "answer", "model", "reason"]
+
+
+@app.command("erase")
+def erase_command(
+    what: Annotated[What, typer.Argument(help="What is erased.")],
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="ID", help="Ids of prompts, answers or models; of a reason the number of its event."),
+    ] = None,
+    db: DbOption = DEFAULT_DB,
+    answers: Annotated[bool, typer.Option("--answers", help="Of a prompt: all its answers too.")] = False,
+    yes: YesOption = False,
+) -> None:
+    """Erase what somebody wrote: prompts, answers with their files, titles of models, reasons.
+
+    The votes stay, and so does the log: it has salted digests, which say nothing once text and salt are gone. Pages say
+    on what day something was erased. It is noted outside the database, so that an older copy that is restored erases
+    the same again. Files that were exported, published or backed up before still have it: ask whoever has them.
+    `erase reason` without a number lists the latest reasons.
+    """
+    from tiltyard.verbs.operate import erase, reasons
+
+    if names:
+        say(f"erased: {erase(db, what, names, partial(confirm_change, yes=yes), note, answers=answers)}")
+    else:
+        for line in reasons(db, what):
+            say(line)
+
+
+@app.command("forget")
+def forget_command(
+    voter: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="VOTER", help="The random key of a visitor, as screening and /me show it."),
+    ] = None,
+    db: DbOption = DEFAULT_DB,
+    invitation: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The invitation with this name, or all with this label, and who used them."),
+    ] = None,
+    everybody: Annotated[
+        bool, typer.Option("--all", help="Every visitor, such as after restoring an old copy.")
+    ] = False,
+) -> None:
+    """Forget visitors as if they had pressed "Forget me": whatever leads from their votes to them is deleted.
+
+    Cookie hash, key of the network, counts, comments, words of reports, and a link made for them alone, with its label.
+    The votes stay, under random keys that lead to nobody. Hashes of what was deleted are kept outside the database: a
+    restored copy forgets again. A running site takes nothing more of them from then on.
+    """
+    from tiltyard.verbs.operate import forget
+
+    say(forget(db, voter or [], invitation, note, everybody=everybody))
+
+
+@app.command("tidy")
+def tidy_command(db: DbOption = DEFAULT_DB) -> None:
+    """Delete what is kept about visitors for longer than needed. A running site does the same by itself.
+
+    Counts of limits, keys of networks and what they stand for go when their time is over; whoever had their last pair
+    longer ago than the policy's `retention.voter_days` is forgotten, and what was written before that. Votes stay,
+    under random keys.
+    """
+    from tiltyard.verbs.operate import tidy
+
+    say(tidy(db, note))
+
+
+@app.command("new-secret")
+def new_secret_command(db: DbOption = DEFAULT_DB) -> None:
+    """Change the site's secret, such as after it leaked; what was made of networks under the old one is dropped.
+
+    Visitors keep what is theirs: for 30 days, and until the site is started after them, cookies signed with an old
+    secret are taken, and signed anew. Restart the site now. If TILTYARD_SECRET is set, change it there to NEW,OLD; this
+    command then drops the networks alone.
+    """
+    from tiltyard.verbs.operate import new_secret
+
+    note(new_secret(db, say))
+
+
+@app.command("invite")
+def invite_command(
+    db: DbOption = DEFAULT_DB,
+    n: Annotated[int | None, typer.Option("--n", min=1, max=100_000, help="Make this many invitations.")] = None,
+    out: OutOption = None,
+    uses: Annotated[
+        int,
+        typer.Option(
+            min=0, max=1_000_000, help="How many visitors may use each; 0 is any number, for one link to many."
+        ),
+    ] = 1,
+    label: Annotated[str, typer.Option(help="What they are for; they can be revoked by it.")] = "",
+    days: Annotated[
+        int | None, typer.Option(min=1, max=3650, help="Days until they expire; without it, never.")
+    ] = None,
+    public_url: Annotated[
+        str, typer.Option(metavar="URL", help="The address of the site, with which the links begin.")
+    ] = "http://127.0.0.1:8000",
+    revoke: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Revoke the invitation with this name, or all with this label.")
+    ] = None,
+    format: Annotated[Literal["table", "json"], typer.Option(help="How the list is printed.")] = "table",
+) -> None:
+    """List the invitations of an arena, make new ones, or revoke some.
+
+    A link is shown once, when it is made: the database keeps only its hash. Whoever opens a link and starts uses it,
+    and votes from then on in that browser. Invitations matter once the arena is closed: `arena settings
+    --invitation-only`. A revoked invitation ends the voting of those who used it; their votes stay.
+    """
+    from tiltyard.files import write_private
+    from tiltyard.verbs.operate import invitations, invite
+
+    if n is not None and revoke is not None:
+        raise OptionError("--n and --revoke are two different things. Give one of them.")
+
+    def keep(links: list[str]) -> None:
+        text = "".join(f"{link}\n" for link in links)
+        if out is None:
+            say(text, end="")
+        else:
+            write_private(out, text.encode())
+            made = plural(len(links), "link")
+            note(f"wrote {made} to {out}. Whoever has one may vote; keep the file safe, or delete it.")
+
+    if n is not None:
+        invite(db, n, public_url, keep, note, uses=uses, label=label, days=days)
+        return
+    revoked, listed = invitations(db, revoke)
+    if revoke is not None:
+        note(f"revoked: {revoked}.")
+    say(listed.render(format).rstrip())
+
+
+SHARES_OF_VOTERS = ("apathetic", "one-sided", "rigging", "sybil")
+ON_A_MODEL = ("hunter", "hunter-long", "undo-filter", "carrier", "crowd-like", "dictionary", "rival", "random")
+AttackName = Literal[
+    "apathetic",
+    "one-sided",
+    "rigging",
+    "sybil",
+    "hunter",
+    "hunter-long",
+    "undo-filter",
+    "carrier",
+    "crowd-like",
+    "dictionary",
+    "rival",
+    "random",
+]
+
+
+@app.command("simulate")
+def simulate_command(
+    models: Annotated[int, typer.Option(min=2, max=10_000, help="Models in the arena.")] = 38,
+    prompts: Annotated[int, typer.Option(min=1, max=1_000_000, help="Prompts in the arena.")] = 15,
+    votes: Annotated[int, typer.Option(min=1, max=1_000_000_000, help="Votes to cast.")] = 20_000,
+    in_flight: Annotated[int, rare(min=1, max=1_000_000, help="Matchups open at any time.")] = 50,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of everything.")] = 0,
+    sd: Annotated[float, typer.Option(min=0, max=10_000, help="Spread of the true strengths, in Elo points.")] = 180.0,
+    tie_rate: Annotated[float, typer.Option(min=0, max=0.9, help="Share of ties.")] = 0.08,
+    both_bad_rate: Annotated[float, rare(min=0, max=0.9, help="Share of both-bad votes.")] = 0.05,
+    noise: Annotated[float, rare(min=0, max=1, help="Share of honest votes that are random.")] = 0.0,
+    skip_rate: Annotated[
+        float | None, rare(min=0, max=0.9, help="Share of matchups that are skipped; 0.02 if not given.")
+    ] = None,
+    visitors: Annotated[
+        Literal["anywhere", "homes", "classes", "mixed"],
+        rare(help="Where visitors are: at homes, in classes of thirty, or mixed, pairs wait for them."),
+    ] = "anywhere",
+    taste_sd: Annotated[
+        float, rare(min=0, max=10_000, help="How much people differ in what they make of each model, in Elo points.")
+    ] = 0.0,
+    voters: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            max=100_000_000,
+            help="Regular voters, who come again and again; 0: every session is of somebody new.",
+        ),
+    ] = 0,
+    diligence: Annotated[
+        Literal["equal", "lognormal", "zipf"], rare(help="How unequally often regular voters come.")
+    ] = "lognormal",
+    looks: Annotated[
+        int, rare(min=0, max=10_000, help="How often the published ranges of ranks are looked at on the way.")
+    ] = 20,
+    attack: Annotated[
+        AttackName | None,
+        typer.Option(help="Who else votes. The first four are a share of all voters; the others an attack on a model."),
+    ] = None,
+    attack_share: Annotated[
+        float, rare(min=0.001, max=0.9, help="Their share of the votes: apathetic, one-sided, rigging, sybil.")
+    ] = 0.1,
+    attack_votes: Annotated[int, typer.Option(min=1, max=1_000_000_000, help="Votes of an attack on a model.")] = 512,
+    attack_days: Annotated[int, rare(min=1, max=30, help="Its days, the last of thirty.")] = 7,
+    blocks: Annotated[int, rare(min=1, max=1_000_000, help="Address blocks that it comes from.")] = 50,
+    defences: Annotated[
+        Literal["on", "off", "both"] | None,
+        rare(help="Whether pairs wait and votes are weighed in an attack on a model; both: side by side."),
+    ] = None,
+    late_model: Annotated[
+        bool, rare("--late-model", help="Let the last model enter when half of the votes are cast.")
+    ] = False,
+    policy: PolicyOption = None,
+    db: Annotated[
+        str | None, typer.Option("--db", metavar="URL", help="Keep the log in a new arena at this URL.")
+    ] = None,
+    format: Annotated[Literal["table", "json"], typer.Option(help="For people or for programs.")] = "table",
+) -> None:
+    """Let simulated voters over known strengths drive the engine, and say how fast and how truly it ranks.
+
+    With an attack on a model (`--attack hunter`, …): what it costs and how far it gets, with the defences on and off.
+    """
+    if attack is not None and attack not in SHARES_OF_VOTERS:
+        lab: dict[str, Any] = {"models": models, "prompts": prompts, "votes": votes, "seed": seed, "sd": sd}
+        lab |= {"attack": attack, "attack_votes": attack_votes, "blocks": blocks, "days": attack_days}
+        if db is not None or late_model or voters or visitors != "anywhere" or skip_rate is not None:
+            raise OptionError(
+                f"--attack {attack} takes neither --db, --late-model, --voters, --visitors nor --skip-rate."
+            )
+        if taste_sd:
+            lab["taste_sd"] = taste_sd
+        from tiltyard.verbs.simulate import simulate_attack
+
+        say(simulate_attack(policy, defences or "both", lab).render(format).rstrip())
+        return
+    if defences is not None:
+        raise OptionError(f"--defences needs an attack on a model: --attack {', '.join(ON_A_MODEL)}.")
+    from tiltyard.verbs.simulate import simulate_votes
+
+    answer = simulate_votes(
+        policy,
+        db,
+        note,
+        attack=None if attack is None else (attack, attack_share),
+        models=models,
+        prompts=prompts,
+        votes=votes,
+        in_flight=in_flight,
+        seed=seed,
+        sd=sd,
+        tie_rate=tie_rate,
+        both_bad_rate=both_bad_rate,
+        noise=noise,
+        skip_rate=0.02 if skip_rate is None else skip_rate,
+        visitors=visitors,
+        taste_sd=taste_sd,
+        voters=voters,
+        diligence=diligence,
+        looks=looks,
+        late_model=late_model,
+    )
+    say(answer.render(format).rstrip())
+
+
+UrlOption = Annotated[
+    str | None, typer.Option("--url", metavar="URL", help="The address that visitors use: asks the running site too.")
+]
+BackupsOption = Annotated[
+    Path | None, typer.Option("--backups", metavar="DIR", help="Where deploy/backup.sh puts its copies.")
+]
+
+
+@app.command("doctor")
+def doctor_command(db: DbOption = DEFAULT_DB, url: UrlOption = None, backups: BackupsOption = None) -> None:
+    """Look over a deployment: database, clock, disk, secrets, heads, backups, limits; with --url also its proxy.
+
+    Every line says ok, look or repair, and what to do. Exit code 3 if something has to be repaired.
+    """
+    from tiltyard.verbs.arena import doctor
+
+    lines = doctor(db, url, backups)
+    width = max(len(line.part) for line in lines)
+    for line in lines:
+        say(f"{line.need:<6}  {line.part:<{width}}  {line.message}")
+        if line.todo:
+            say(f"{'':<6}  {'':<{width}}  → {line.todo}")
+    wrong = sum(line.need == "repair" for line in lines)
+    if wrong:
+        say(f"{wrong} to repair")
+        raise typer.Exit(THE_ANSWER_IS_NO)
+    say("nothing to repair")

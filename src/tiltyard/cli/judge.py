@@ -87,7 +87,7 @@ def journal_command(
     """List the batches in a journal with their states, or forget one that its provider no longer knows."""
     import time
 
-    from tiltyard.verbs.journal import forget_batch, journal
+    from tiltyard.verbs.runs import forget_batch, journal
 
     if forget is not None:
         count = forget_batch(folder, forget, time.time)

@@ -7,11 +7,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from tiltyard.cli.arena_options import need_arena
-from tiltyard.cli.options import App, daily_first, rare, split_names
+from tiltyard.cli.options import ArenaApp, daily_first, rare, split_names
 from tiltyard.cli.output import note, say
 
-app = App(
+app = ArenaApp(
     no_args_is_help=True,
     cls=daily_first("start", "serve", "status", "export", "close"),
     help="A team's own verdicts: private links, blind pairs, agreement, labels.",
@@ -63,7 +62,6 @@ def start_command(
     ] = None,
 ) -> None:
     """Draw matchups, assign them to people, and make a private link for everybody."""
-    need_arena()
     from tiltyard.verbs.review import read_source, start_review
 
     folder = out or Path(f"{str(source[0]).rstrip('/')}-review" if len(source) == 1 else "review")
@@ -111,7 +109,6 @@ def serve_command(
     ] = None,
 ) -> None:
     """Open the review's site, and print everybody's private link."""
-    need_arena()
     from tiltyard.verbs.review import serve
 
     about = {"title": title, "public_url": public_url, "trusted_proxies": tuple(trusted_proxy or ())}
@@ -124,7 +121,6 @@ def status_command(
     format: Annotated[Literal["table", "json"], typer.Option(help="For people, or for programs.")] = "table",
 ) -> None:
     """Show how far everybody is and how the team agrees, with everybody's link."""
-    need_arena()
     from tiltyard.verbs.review import status
 
     say(status(folder).render(format).rstrip())
@@ -147,7 +143,6 @@ def people_command(
     ] = None,
 ) -> None:
     """Add or remove people, or replace a link, also while the review is served; prints all links."""
-    need_arena()
     from tiltyard.verbs.review import change_people, erase_names, links_text, read_review
 
     review = read_review(folder).review
@@ -168,7 +163,6 @@ def export_command(
     ] = "labels",
 ) -> None:
     """Write labels.jsonl, battles.jsonl and reviews.jsonl, or preferences.jsonl or report.html, into its folder."""
-    need_arena()
     from tiltyard.files import write_lines
     from tiltyard.verbs.review import export, preference_rows, read_review, write_report
 
@@ -188,7 +182,6 @@ def export_command(
 @app.command("close")
 def close_command(folder: FolderArgument) -> None:
     """End the review: nobody votes any more, names are shown, and labels and a report are written."""
-    need_arena()
     from tiltyard.verbs.review import close, status_text
 
     result, was_open = close(folder)

@@ -117,6 +117,6 @@ def generate_command(
 
 def report_command(folder: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A run folder.")]) -> None:
     """Rebuild the report of a run from its files."""
-    from tiltyard.verbs.report import report
+    from tiltyard.verbs.runs import report
 
     say(str(report(folder)))
