@@ -109,13 +109,6 @@ class Missing:
     worst: Callable[[], WorstCase] = field(repr=False, compare=False)
     verdicts: MissingVerdicts | None = None
 
-    @classmethod
-    def of_verdicts(
-        cls, lost: MissingVerdicts, by_name: Mapping[str, int], worst: Callable[[], WorstCase], rule: MissingRule
-    ) -> Missing:
-        """Matchups without a verdict."""
-        return cls(by_name, len(lost), lost.total, rule, "matchups", worst, lost)
-
     def __len__(self) -> int:
         return self.count
 

@@ -385,7 +385,7 @@ def plan_from_battles(battles: BattleData, new: str, old: str, options: PilotOpt
 
 
 def _read_for_plan(
-    battles: BattleData, options: PilotOptions, level: float, models: Collection[str] | None
+    battles: Opened, options: PilotOptions, level: float, models: Collection[str] | None
 ) -> tuple[BradleyTerry, BattleTable, list[str]]:
     """What fits the battles that a plan is made from, the battles, and what is to be said of what they are."""
     estimator = make_bradley_terry(options, level=level, slot=options.slot)
