@@ -49,12 +49,10 @@ OutOption = Annotated[Path | None, typer.Option("--out", help="Write to this fil
 def init_command(
     db: DbOption = DEFAULT_DB,
     policy: PolicyOption = None,
-    phase: Annotated[
-        int, typer.Option(min=1, max=4, help="1 shadow, 2 lanes, 3 conservative order, 4 governance.")
-    ] = 4,
-    print_policy: Annotated[
-        bool, typer.Option("--print-policy", help="Print every setting with its default, and do nothing else.")
-    ] = False,
+    phase: int = typer.Option(4, min=1, max=4, help="1 shadow, 2 lanes, 3 conservative order, 4 governance."),
+    print_policy: bool = typer.Option(
+        False, "--print-policy", help="Print every setting with its default, and do nothing else."
+    ),
 ) -> None:
     """Create an empty arena."""
     from tiltyard.verbs.policy import Policy, policy_text
@@ -75,30 +73,24 @@ def init_command(
 def settings_command(
     db: DbOption = DEFAULT_DB,
     policy: PolicyOption = None,
-    phase: Annotated[int | None, typer.Option(min=1, max=4, help="Move to this phase of the rollout.")] = None,
-    texts_public: Annotated[
-        Literal["after_retirement", "always"] | None,
-        typer.Option(help="When answers are public with their authors; `always` is an arena that is not blind."),
-    ] = None,
-    invitation_only: Annotated[
-        bool | None,
-        typer.Option("--invitation-only/--open-to-all", help="Whether only invited visitors may vote: `arena invite`."),
-    ] = None,
-    notice: Annotated[
-        str | None,
-        typer.Option(help="A sentence for every page of the site, from its next start on; '' takes it away."),
-    ] = None,
-    consent: Annotated[
-        str | None,
-        typer.Option(help="What visitors agree to, beside the start button, from the next start on; '' takes it away."),
-    ] = None,
-    privacy: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="A text for /privacy: who runs the site and how to reach them; empty lines part paragraphs.",
-        ),
-    ] = None,
+    phase: int | None = typer.Option(None, min=1, max=4, help="Move to this phase of the rollout."),
+    texts_public: Literal["after_retirement", "always"] | None = typer.Option(
+        None, help="When answers are public with their authors; `always` is an arena that is not blind."
+    ),
+    invitation_only: bool | None = typer.Option(
+        None, "--invitation-only/--open-to-all", help="Whether only invited visitors may vote: `arena invite`."
+    ),
+    notice: str | None = typer.Option(
+        None, help="A sentence for every page of the site, from its next start on; '' takes it away."
+    ),
+    consent: str | None = typer.Option(
+        None, help="What visitors agree to, beside the start button, from the next start on; '' takes it away."
+    ),
+    privacy: Path | None = typer.Option(
+        None,
+        metavar="FILE",
+        help="A text for /privacy: who runs the site and how to reach them; empty lines part paragraphs.",
+    ),
 ) -> None:
     """Show an arena's policy and phase, or change them; a change is an event of the log. The site's texts are not.
 
@@ -115,50 +107,37 @@ def settings_command(
 
 @app.command("import")
 def import_command(
-    source: Annotated[
-        Path | None,
-        typer.Argument(
-            help="A folder or a zip file with prompts.jsonl and answers: responses_<model>.jsonl and the files they "
-            "name, or a folder of files for each model.",
-            show_default=False,
-        ),
-    ] = None,
+    source: Path | None = typer.Argument(
+        None,
+        help="A folder or a zip file with prompts.jsonl and answers: responses_<model>.jsonl and the files they "
+        "name, or a folder of files for each model.",
+        show_default=False,
+    ),
     db: DbOption = DEFAULT_DB,
-    prompts: Annotated[Path | None, typer.Option(help="A prompt bank (JSONL), as tournaments have it.")] = None,
-    responses: Annotated[
-        Path | None, typer.Option(help="A folder of responses_<model>.jsonl, or one such file.")
-    ] = None,
-    models: Annotated[
-        Path | None,
-        typer.Option(
-            help="A list of model, display_name, provider, licence, link, price, speed, aliases (YAML or JSON)."
-        ),
-    ] = None,
-    reserve: Annotated[
-        bool,
-        typer.Option("--reserve", help="Keep new prompts for later, hidden: `prompts rotate` begins to serve them."),
-    ] = False,
-    code: Annotated[
-        Literal["svg", "html", "voxel"] | None,
-        typer.Option(
-            help="Text answers hold the code of a drawing, a page or a voxel build, as models write it: show that.",
-            show_default=False,
-        ),
-    ] = None,
-    votes: Annotated[
-        Path | None,
-        typer.Option(
-            help="Votes that were cast elsewhere, as a file of battles with question_id: before the first own vote.",
-            show_default=False,
-        ),
-    ] = None,
-    map: Annotated[
-        list[str] | None,
-        typer.Option("--map", metavar="OURS=THEIRS", help="A column of --votes has another name. May be given again."),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Check and clean everything, say what would be done, and do nothing.")
-    ] = False,
+    prompts: Path | None = typer.Option(None, help="A prompt bank (JSONL), as tournaments have it."),
+    responses: Path | None = typer.Option(None, help="A folder of responses_<model>.jsonl, or one such file."),
+    models: Path | None = typer.Option(
+        None, help="A list of model, display_name, provider, licence, link, price, speed, aliases (YAML or JSON)."
+    ),
+    reserve: bool = typer.Option(
+        False, "--reserve", help="Keep new prompts for later, hidden: `prompts rotate` begins to serve them."
+    ),
+    code: Literal["svg", "html", "voxel"] | None = typer.Option(
+        None,
+        help="Text answers hold the code of a drawing, a page or a voxel build, as models write it: show that.",
+        show_default=False,
+    ),
+    votes: Path | None = typer.Option(
+        None,
+        help="Votes that were cast elsewhere, as a file of battles with question_id: before the first own vote.",
+        show_default=False,
+    ),
+    map: list[str] | None = typer.Option(
+        None, "--map", metavar="OURS=THEIRS", help="A column of --votes has another name. May be given again."
+    ),
+    dry_run: bool = typer.Option(
+        False, "--dry-run", help="Check and clean everything, say what would be done, and do nothing."
+    ),
 ) -> None:
     """Add prompts, answers, facts about models, and votes; what is there already stays, so it can be run again."""
     if source is None and prompts is None and responses is None and models is None and votes is None:
@@ -180,42 +159,35 @@ def import_command(
 @app.command("serve")
 def serve_command(
     db: DbOption = DEFAULT_DB,
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 is every address of the machine.")] = (
-        "127.0.0.1"
+    host: str = typer.Option("127.0.0.1", help="Address to listen on; 0.0.0.0 is every address of the machine."),
+    port: int = typer.Option(8000, min=1, max=65_535, help="Port to listen on."),
+    workers: int = typer.Option(1, min=1, max=256, help="Processes; more than one needs PostgreSQL."),
+    title: str = typer.Option("Tiltyard", help="What the site is called."),
+    notice: str | None = typer.Option(
+        None, help="A sentence shown on every page; without it, the one in the arena's settings."
     ),
-    port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen on.")] = 8000,
-    workers: Annotated[int, typer.Option(min=1, max=256, help="Processes; more than one needs PostgreSQL.")] = 1,
-    title: Annotated[str, typer.Option(help="What the site is called.")] = "Tiltyard",
-    notice: Annotated[
-        str | None, typer.Option(help="A sentence shown on every page; without it, the one in the arena's settings.")
-    ] = None,
-    public_url: Annotated[
-        str | None, typer.Option(metavar="URL", help="The address that visitors use, where a proxy hides it.")
-    ] = None,
-    answers_host: Annotated[
-        str,
-        typer.Option(
-            metavar="HOST",
-            help="A second host name of this site, of another domain: answers that are pages are framed from it, and "
-            "browsers run them in a process of their own.",
-            show_default=False,
-        ),
-    ] = "",
-    trusted_proxy: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NETWORK", help="Believe forwarded addresses from here (10.0.0.0/8); may be given again."),
-    ] = None,
-    longest_wait: Annotated[
-        float,
-        rare(
-            metavar="SECONDS",
-            help="Refuse new matchups (503) that have waited longer; votes may wait five times as long.",
-        ),
-    ] = 2.0,
-    no_rate_limit: Annotated[bool, rare("--no-rate-limit", help="For load tests only.")] = False,
-    demo: Annotated[
-        bool, typer.Option("--demo", help="For a first look: an arena of shipped answers, forgotten when it stops.")
-    ] = False,
+    public_url: str | None = typer.Option(
+        None, metavar="URL", help="The address that visitors use, where a proxy hides it."
+    ),
+    answers_host: str = typer.Option(
+        "",
+        metavar="HOST",
+        help="A second host name of this site, of another domain: answers that are pages are framed from it, and "
+        "browsers run them in a process of their own.",
+        show_default=False,
+    ),
+    trusted_proxy: list[str] | None = typer.Option(
+        None, metavar="NETWORK", help="Believe forwarded addresses from here (10.0.0.0/8); may be given again."
+    ),
+    longest_wait: float = rare(
+        2.0,
+        metavar="SECONDS",
+        help="Refuse new matchups (503) that have waited longer; votes may wait five times as long.",
+    ),
+    no_rate_limit: bool = rare(False, "--no-rate-limit", help="For load tests only."),
+    demo: bool = typer.Option(
+        False, "--demo", help="For a first look: an arena of shipped answers, forgotten when it stops."
+    ),
 ) -> None:
     """Open the arena's site. TILTYARD_SECRET signs cookies and forms, TILTYARD_ADMIN_SECRET opens /admin."""
     from tiltyard.verbs.arena import serve
@@ -260,7 +232,7 @@ def _demo_arena(stack: ExitStack) -> str:
 def export_command(
     db: DbOption = DEFAULT_DB,
     out: OutOption = None,
-    keys: Annotated[bool, typer.Option("--keys", help="Voters as the random keys of the log: not for others.")] = False,
+    keys: bool = typer.Option(False, "--keys", help="Voters as the random keys of the log: not for others."),
 ) -> None:
     """Write every vote as a battle row that `tiltyard rate` reads; voters are numbers in order of appearance.
 
@@ -282,10 +254,10 @@ def export_command(
 @app.command("screen")
 def screen_command(
     db: DbOption = DEFAULT_DB,
-    exclude: Annotated[
-        bool, typer.Option("--exclude", help="Carry out every proposed exclusion, not only those the policy orders.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what was found; write nothing.")] = False,
+    exclude: bool = typer.Option(
+        False, "--exclude", help="Carry out every proposed exclusion, not only those the policy orders."
+    ),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Say what was found; write nothing."),
 ) -> None:
     """Flag sessions that vote oddly and answers that name their model; propose which votes should not count."""
     from tiltyard.verbs.operate import screen
@@ -311,10 +283,8 @@ def screen_command(
 @app.command("validity")
 def validity_command(
     db: DbOption = DEFAULT_DB,
-    since: Annotated[str, typer.Option(help="How far the report looks back: 7d, 24h, 2w.")] = "7d",
-    format: Annotated[
-        Literal["md", "html", "json"], typer.Option(help="For reading, for a page, for programs.")
-    ] = "md",
+    since: str = typer.Option("7d", help="How far the report looks back: 7d, 24h, 2w."),
+    format: Literal["md", "html", "json"] = typer.Option("md", help="For reading, for a page, for programs."),
     out: OutOption = None,
 ) -> None:
     """The weekly validity report: fairness, pair completeness, confidence, what moved at the top, publication rules."""
@@ -344,12 +314,12 @@ def _microseconds(text: str) -> int:
 @app.command("weekly")
 def weekly_command(
     db: DbOption = DEFAULT_DB,
-    out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="Also copy all reports here: .html, .json, index.")
-    ] = None,
-    again: Annotated[
-        bool, typer.Option("--again", help="Write weeks that have a report once more, such as after an upgrade.")
-    ] = False,
+    out: Path | None = typer.Option(
+        None, "--out", metavar="DIR", help="Also copy all reports here: .html, .json, index."
+    ),
+    again: bool = typer.Option(
+        False, "--again", help="Write weeks that have a report once more, such as after an upgrade."
+    ),
 ) -> None:
     """Write the validity report of every finished week that has none yet, and keep it; run it weekly by a timer.
 
@@ -381,19 +351,17 @@ KeyOption = Annotated[
 @app.command("verify")
 def verify_command(
     db: DbOption = DEFAULT_DB,
-    rebuild: Annotated[
-        bool, typer.Option("--rebuild", help="Write the table of matchups anew from the log, then verify.")
-    ] = False,
+    rebuild: bool = typer.Option(
+        False, "--rebuild", help="Write the table of matchups anew from the log, then verify."
+    ),
     head: HeadOption = None,
     key: KeyOption = None,
-    since: Annotated[
-        Path | None,
-        typer.Option(
-            "--since",
-            metavar="FILE",
-            help="Begin at this signed head, whose state is still kept: reads only what is newer.",
-        ),
-    ] = None,
+    since: Path | None = typer.Option(
+        None,
+        "--since",
+        metavar="FILE",
+        help="Begin at this signed head, whose state is still kept: reads only what is newer.",
+    ),
 ) -> None:
     """Read the log once, recompute its chain, its public rows and all that follows from it, and compare.
 
@@ -413,24 +381,20 @@ def verify_command(
 @app.command("head")
 def head_command(
     db: DbOption = DEFAULT_DB,
-    sign: Annotated[
-        Path | None, typer.Option("--sign", metavar="KEY", help="Sign with this private key; --new-key makes one.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", help="Write a head file: the head, the board, the signature.")
-    ] = None,
-    title: Annotated[str, typer.Option(help="What the arena is called, in the head file.")] = "",
-    new_key: Annotated[
-        Path | None, typer.Option("--new-key", metavar="KEY", help="Make a private key, and do nothing else.")
-    ] = None,
-    next_key: Annotated[
-        str | None,
-        typer.Option(
-            "--next-key",
-            metavar="KEY|@FILE",
-            help="With --sign: the public key that signs later heads. Whoever trusts this one then trusts that one.",
-        ),
-    ] = None,
+    sign: Path | None = typer.Option(
+        None, "--sign", metavar="KEY", help="Sign with this private key; --new-key makes one."
+    ),
+    out: Path | None = typer.Option(None, "--out", help="Write a head file: the head, the board, the signature."),
+    title: str = typer.Option("", help="What the arena is called, in the head file."),
+    new_key: Path | None = typer.Option(
+        None, "--new-key", metavar="KEY", help="Make a private key, and do nothing else."
+    ),
+    next_key: str | None = typer.Option(
+        None,
+        "--next-key",
+        metavar="KEY|@FILE",
+        help="With --sign: the public key that signs later heads. Whoever trusts this one then trusts that one.",
+    ),
 ) -> None:
     """Print the head of the public rows, and publish it in the arena's history of heads.
 
@@ -453,7 +417,7 @@ def head_command(
 def witness_command(
     db: DbOption = DEFAULT_DB,
     out: OutOption = None,
-    title: Annotated[str, typer.Option(help="What the arena is called, in the file.")] = "",
+    title: str = typer.Option("", help="What the arena is called, in the file."),
 ) -> None:
     """Write the witness: the public rows, from which anybody recomputes head and board without the database.
 
@@ -472,7 +436,7 @@ def witness_command(
 
 @app.command("backup")
 def backup_command(
-    out: Annotated[Path, typer.Option("--out", help="A new file; nothing is overwritten.")], db: DbOption = DEFAULT_DB
+    out: Path = typer.Option(..., "--out", help="A new file; nothing is overwritten."), db: DbOption = DEFAULT_DB
 ) -> None:
     """Copy an arena in SQLite to one file while it is in use; on PostgreSQL pg_dump does that."""
     from tiltyard.verbs.heads import backup
@@ -486,36 +450,28 @@ Action = Literal["list", "serve", "reserve", "rotate", "serve-answer", "hide-ans
 
 @app.command("prompts")
 def prompts_command(
-    action: Annotated[
-        Action,
-        typer.Argument(
-            help="list; serve or reserve (keep for later, hidden) the prompts PROMPT…; rotate: retire the most "
-            "shown ones and serve fresh ones instead; serve-answer or hide-answer the answers with these ids."
-        ),
-    ] = "list",
-    names: Annotated[list[str] | None, typer.Argument(metavar="PROMPT", help="Ids of prompts, or answers.")] = None,
+    action: Action = typer.Argument(
+        "list",
+        help="list; serve or reserve (keep for later, hidden) the prompts PROMPT…; rotate: retire the most "
+        "shown ones and serve fresh ones instead; serve-answer or hide-answer the answers with these ids.",
+    ),
+    names: list[str] | None = typer.Argument(None, metavar="PROMPT", help="Ids of prompts, or answers."),
     db: DbOption = DEFAULT_DB,
-    keep: Annotated[
-        int | None,
-        typer.Option(
-            min=2, max=1_000_000, metavar="N", help="rotate: have so many prompts on afterwards (default: as now)."
-        ),
-    ] = None,
-    fresh_share: Annotated[
-        float | None,
-        typer.Option(min=0.0, max=1.0, help="rotate: replace this share of them (default: the policy's, 0.2)."),
-    ] = None,
-    seen_at_most: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=1_000_000_000,
-            metavar="N",
-            help="rotate: retire all with an answer shown so often (default: the policy's; 0: none).",
-        ),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what rotate would do; write nothing.")] = False,
-    format: Annotated[Literal["table", "json"], typer.Option(help="For people, or for programs.")] = "table",
+    keep: int | None = typer.Option(
+        None, min=2, max=1_000_000, metavar="N", help="rotate: have so many prompts on afterwards (default: as now)."
+    ),
+    fresh_share: float | None = typer.Option(
+        None, min=0.0, max=1.0, help="rotate: replace this share of them (default: the policy's, 0.2)."
+    ),
+    seen_at_most: int | None = typer.Option(
+        None,
+        min=0,
+        max=1_000_000_000,
+        metavar="N",
+        help="rotate: retire all with an answer shown so often (default: the policy's; 0: none).",
+    ),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Say what rotate would do; write nothing."),
+    format: Literal["table", "json"] = typer.Option("table", help="For people, or for programs."),
 ) -> None:
     """List the prompts with what is public of them; serve, keep for later or rotate them. `arena retire` retires them.
 
@@ -545,15 +501,12 @@ def prompts_command(
 
 @app.command("models")
 def models_command(
-    action: Annotated[
-        Literal["list", "serve", "hide"],
-        typer.Argument(
-            help="list; serve or hide the models MODEL…: one that is hidden leaves the board, and its votes stay."
-        ),
-    ] = "list",
-    names: Annotated[list[str] | None, typer.Argument(metavar="MODEL", help="Ids of models.")] = None,
+    action: Literal["list", "serve", "hide"] = typer.Argument(
+        "list", help="list; serve or hide the models MODEL…: one that is hidden leaves the board, and its votes stay."
+    ),
+    names: list[str] | None = typer.Argument(None, metavar="MODEL", help="Ids of models."),
     db: DbOption = DEFAULT_DB,
-    format: Annotated[Literal["table", "json"], typer.Option(help="For people, or for programs.")] = "table",
+    format: Literal["table", "json"] = typer.Option("table", help="For people, or for programs."),
 ) -> None:
     """List the models with their answers and votes; serve or hide some."""
     from tiltyard.verbs.operate import switch_models
@@ -590,9 +543,7 @@ def restore_command(
     reason: Reason,
     voters: Voters = None,
     db: DbOption = DEFAULT_DB,
-    event: Annotated[
-        int | None, typer.Option(metavar="N", help="All votes that this event of the log excluded.")
-    ] = None,
+    event: int | None = typer.Option(None, metavar="N", help="All votes that this event of the log excluded."),
     dry_run: DryRun = False,
 ) -> None:
     """Count excluded votes again: those of some visitors, or those of one exclusion."""
@@ -606,13 +557,12 @@ def restore_command(
 
 @app.command("reports")
 def reports_command(
-    action: Annotated[
-        Literal["list", "dismiss", "delete-comment"],
-        typer.Argument(help="list; dismiss the reports of the answers ID…; delete the comments on the matchups ID…."),
-    ] = "list",
-    names: Annotated[list[str] | None, typer.Argument(metavar="ID", help="Ids of answers, or of matchups.")] = None,
+    action: Literal["list", "dismiss", "delete-comment"] = typer.Argument(
+        "list", help="list; dismiss the reports of the answers ID…; delete the comments on the matchups ID…."
+    ),
+    names: list[str] | None = typer.Argument(None, metavar="ID", help="Ids of answers, or of matchups."),
     db: DbOption = DEFAULT_DB,
-    format: Annotated[Literal["table", "json"], typer.Option(help="For people, or for programs.")] = "table",
+    format: Literal["table", "json"] = typer.Option("table", help="For people, or for programs."),
 ) -> None:
     """List what visitors reported and wrote about their votes; settle reports, delete comments.
 
@@ -627,7 +577,7 @@ def reports_command(
 
 @app.command("retire")
 def retire_command(
-    names: Annotated[list[str], typer.Argument(metavar="PROMPT", help="Ids of prompts.")],
+    names: list[str] = typer.Argument(..., metavar="PROMPT", help="Ids of prompts."),
     db: DbOption = DEFAULT_DB,
     yes: YesOption = False,
 ) -> None:
@@ -644,7 +594,7 @@ def retire_command(
 
 @app.command("withdraw")
 def withdraw_command(
-    names: Annotated[list[str], typer.Argument(metavar="ANSWER", help="Ids of answers.")],
+    names: list[str] = typer.Argument(..., metavar="ANSWER", help="Ids of answers."),
     db: DbOption = DEFAULT_DB,
     yes: YesOption = False,
 ) -> None:
@@ -664,13 +614,12 @@ What = Literal["prompt", "answer", "model", "reason"]
 
 @app.command("erase")
 def erase_command(
-    what: Annotated[What, typer.Argument(help="What is erased.")],
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="ID", help="Ids of prompts, answers or models; of a reason the number of its event."),
-    ] = None,
+    what: What = typer.Argument(..., help="What is erased."),
+    names: list[str] | None = typer.Argument(
+        None, metavar="ID", help="Ids of prompts, answers or models; of a reason the number of its event."
+    ),
     db: DbOption = DEFAULT_DB,
-    answers: Annotated[bool, typer.Option("--answers", help="Of a prompt: all its answers too.")] = False,
+    answers: bool = typer.Option(False, "--answers", help="Of a prompt: all its answers too."),
     yes: YesOption = False,
 ) -> None:
     """Erase what somebody wrote: prompts, answers with their files, titles of models, reasons.
@@ -691,18 +640,14 @@ def erase_command(
 
 @app.command("forget")
 def forget_command(
-    voter: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="VOTER", help="The random key of a visitor, as screening and /me show it."),
-    ] = None,
+    voter: list[str] | None = typer.Argument(
+        None, metavar="VOTER", help="The random key of a visitor, as screening and /me show it."
+    ),
     db: DbOption = DEFAULT_DB,
-    invitation: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="The invitation with this name, or all with this label, and who used them."),
-    ] = None,
-    everybody: Annotated[
-        bool, typer.Option("--all", help="Every visitor, such as after restoring an old copy.")
-    ] = False,
+    invitation: str | None = typer.Option(
+        None, metavar="NAME", help="The invitation with this name, or all with this label, and who used them."
+    ),
+    everybody: bool = typer.Option(False, "--all", help="Every visitor, such as after restoring an old copy."),
 ) -> None:
     """Forget visitors as if they had pressed "Forget me": whatever leads from their votes to them is deleted.
 
@@ -744,25 +689,20 @@ def new_secret_command(db: DbOption = DEFAULT_DB) -> None:
 @app.command("invite")
 def invite_command(
     db: DbOption = DEFAULT_DB,
-    n: Annotated[int | None, typer.Option("--n", min=1, max=100_000, help="Make this many invitations.")] = None,
+    n: int | None = typer.Option(None, "--n", min=1, max=100_000, help="Make this many invitations."),
     out: OutOption = None,
-    uses: Annotated[
-        int,
-        typer.Option(
-            min=0, max=1_000_000, help="How many visitors may use each; 0 is any number, for one link to many."
-        ),
-    ] = 1,
-    label: Annotated[str, typer.Option(help="What they are for; they can be revoked by it.")] = "",
-    days: Annotated[
-        int | None, typer.Option(min=1, max=3650, help="Days until they expire; without it, never.")
-    ] = None,
-    public_url: Annotated[
-        str, typer.Option(metavar="URL", help="The address of the site, with which the links begin.")
-    ] = "http://127.0.0.1:8000",
-    revoke: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Revoke the invitation with this name, or all with this label.")
-    ] = None,
-    format: Annotated[Literal["table", "json"], typer.Option(help="How the list is printed.")] = "table",
+    uses: int = typer.Option(
+        1, min=0, max=1_000_000, help="How many visitors may use each; 0 is any number, for one link to many."
+    ),
+    label: str = typer.Option("", help="What they are for; they can be revoked by it."),
+    days: int | None = typer.Option(None, min=1, max=3650, help="Days until they expire; without it, never."),
+    public_url: str = typer.Option(
+        "http://127.0.0.1:8000", metavar="URL", help="The address of the site, with which the links begin."
+    ),
+    revoke: str | None = typer.Option(
+        None, metavar="NAME", help="Revoke the invitation with this name, or all with this label."
+    ),
+    format: Literal["table", "json"] = typer.Option("table", help="How the list is printed."),
 ) -> None:
     """List the invitations of an arena, make new ones, or revoke some.
 
@@ -814,61 +754,45 @@ AttackName = Literal[
 
 @app.command("simulate")
 def simulate_command(
-    models: Annotated[int, typer.Option(min=2, max=10_000, help="Models in the arena.")] = 38,
-    prompts: Annotated[int, typer.Option(min=1, max=1_000_000, help="Prompts in the arena.")] = 15,
-    votes: Annotated[int, typer.Option(min=1, max=1_000_000_000, help="Votes to cast.")] = 20_000,
-    in_flight: Annotated[int, rare(min=1, max=1_000_000, help="Matchups open at any time.")] = 50,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of everything.")] = 0,
-    sd: Annotated[float, typer.Option(min=0, max=10_000, help="Spread of the true strengths, in Elo points.")] = 180.0,
-    tie_rate: Annotated[float, typer.Option(min=0, max=0.9, help="Share of ties.")] = 0.08,
-    both_bad_rate: Annotated[float, rare(min=0, max=0.9, help="Share of both-bad votes.")] = 0.05,
-    noise: Annotated[float, rare(min=0, max=1, help="Share of honest votes that are random.")] = 0.0,
-    skip_rate: Annotated[
-        float | None, rare(min=0, max=0.9, help="Share of matchups that are skipped; 0.02 if not given.")
-    ] = None,
-    visitors: Annotated[
-        Literal["anywhere", "homes", "classes", "mixed"],
-        rare(help="Where visitors are: at homes, in classes of thirty, or mixed, pairs wait for them."),
-    ] = "anywhere",
-    taste_sd: Annotated[
-        float, rare(min=0, max=10_000, help="How much people differ in what they make of each model, in Elo points.")
-    ] = 0.0,
-    voters: Annotated[
-        int,
-        typer.Option(
-            min=0,
-            max=100_000_000,
-            help="Regular voters, who come again and again; 0: every session is of somebody new.",
-        ),
-    ] = 0,
-    diligence: Annotated[
-        Literal["equal", "lognormal", "zipf"], rare(help="How unequally often regular voters come.")
-    ] = "lognormal",
-    looks: Annotated[
-        int, rare(min=0, max=10_000, help="How often the published ranges of ranks are looked at on the way.")
-    ] = 20,
-    attack: Annotated[
-        AttackName | None,
-        typer.Option(help="Who else votes. The first four are a share of all voters; the others an attack on a model."),
-    ] = None,
-    attack_share: Annotated[
-        float, rare(min=0.001, max=0.9, help="Their share of the votes: apathetic, one-sided, rigging, sybil.")
-    ] = 0.1,
-    attack_votes: Annotated[int, typer.Option(min=1, max=1_000_000_000, help="Votes of an attack on a model.")] = 512,
-    attack_days: Annotated[int, rare(min=1, max=30, help="Its days, the last of thirty.")] = 7,
-    blocks: Annotated[int, rare(min=1, max=1_000_000, help="Address blocks that it comes from.")] = 50,
-    defences: Annotated[
-        Literal["on", "off", "both"] | None,
-        rare(help="Whether pairs wait and votes are weighed in an attack on a model; both: side by side."),
-    ] = None,
-    late_model: Annotated[
-        bool, rare("--late-model", help="Let the last model enter when half of the votes are cast.")
-    ] = False,
+    models: int = typer.Option(38, min=2, max=10_000, help="Models in the arena."),
+    prompts: int = typer.Option(15, min=1, max=1_000_000, help="Prompts in the arena."),
+    votes: int = typer.Option(20_000, min=1, max=1_000_000_000, help="Votes to cast."),
+    in_flight: int = rare(50, min=1, max=1_000_000, help="Matchups open at any time."),
+    seed: int = typer.Option(0, min=0, help="Seed of everything."),
+    sd: float = typer.Option(180.0, min=0, max=10_000, help="Spread of the true strengths, in Elo points."),
+    tie_rate: float = typer.Option(0.08, min=0, max=0.9, help="Share of ties."),
+    both_bad_rate: float = rare(0.05, min=0, max=0.9, help="Share of both-bad votes."),
+    noise: float = rare(0.0, min=0, max=1, help="Share of honest votes that are random."),
+    skip_rate: float | None = rare(None, min=0, max=0.9, help="Share of matchups that are skipped; 0.02 if not given."),
+    visitors: Literal["anywhere", "homes", "classes", "mixed"] = rare(
+        "anywhere", help="Where visitors are: at homes, in classes of thirty, or mixed, pairs wait for them."
+    ),
+    taste_sd: float = rare(
+        0.0, min=0, max=10_000, help="How much people differ in what they make of each model, in Elo points."
+    ),
+    voters: int = typer.Option(
+        0, min=0, max=100_000_000, help="Regular voters, who come again and again; 0: every session is of somebody new."
+    ),
+    diligence: Literal["equal", "lognormal", "zipf"] = rare(
+        "lognormal", help="How unequally often regular voters come."
+    ),
+    looks: int = rare(20, min=0, max=10_000, help="How often the published ranges of ranks are looked at on the way."),
+    attack: AttackName | None = typer.Option(
+        None, help="Who else votes. The first four are a share of all voters; the others an attack on a model."
+    ),
+    attack_share: float = rare(
+        0.1, min=0.001, max=0.9, help="Their share of the votes: apathetic, one-sided, rigging, sybil."
+    ),
+    attack_votes: int = typer.Option(512, min=1, max=1_000_000_000, help="Votes of an attack on a model."),
+    attack_days: int = rare(7, min=1, max=30, help="Its days, the last of thirty."),
+    blocks: int = rare(50, min=1, max=1_000_000, help="Address blocks that it comes from."),
+    defences: Literal["on", "off", "both"] | None = rare(
+        None, help="Whether pairs wait and votes are weighed in an attack on a model; both: side by side."
+    ),
+    late_model: bool = rare(False, "--late-model", help="Let the last model enter when half of the votes are cast."),
     policy: PolicyOption = None,
-    db: Annotated[
-        str | None, typer.Option("--db", metavar="URL", help="Keep the log in a new arena at this URL.")
-    ] = None,
-    format: Annotated[Literal["table", "json"], typer.Option(help="For people or for programs.")] = "table",
+    db: str | None = typer.Option(None, "--db", metavar="URL", help="Keep the log in a new arena at this URL."),
+    format: Literal["table", "json"] = typer.Option("table", help="For people or for programs."),
 ) -> None:
     """Let simulated voters over known strengths drive the engine, and say how fast and how truly it ranks.
 

@@ -35,13 +35,11 @@ def compare_command(
     more: MorePlacesArgument = None,
     *,
     given: dict[str, Any],
-    prompts: Annotated[int, typer.Option("--prompts", min=0, help="How many prompts to list of each kind.")] = 5,
-    format: Annotated[
-        Shape | None, typer.Option("--format", help="How to write it. (default: table, or what --out ends in)")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="Write it here instead of printing it: .html, .json, .md or .txt.")
-    ] = None,
+    prompts: int = typer.Option(5, "--prompts", min=0, help="How many prompts to list of each kind."),
+    format: Shape | None = typer.Option(
+        None, "--format", help="How to write it. (default: table, or what --out ends in)"
+    ),
+    out: Path | None = typer.Option(None, help="Write it here instead of printing it: .html, .json, .md or .txt."),
     to: ToOption = None,
 ) -> None:
     """Is NEW better than OLD, by how much, how sure, and on which prompts.

@@ -7,7 +7,7 @@ import shutil
 import sys
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -22,20 +22,17 @@ WIDTH = 97
 
 
 def demo_command(
-    out: Annotated[Path, typer.Option("--out", help="Folder for everything the demo makes.")] = DEFAULT_FOLDER,
-    live: Annotated[
-        bool,
-        typer.Option(
-            "--live", help="Also let a very small model answer and judge here and now (extra `local`; half a minute)."
-        ),
-    ] = False,
-    kind: Annotated[
-        Literal["voxel", "svg", "html"] | None,
-        typer.Option(
-            "--kind",
-            help="Only an arena of things to look at: builds of blocks, drawings or pages, made by scripts of ours.",
-        ),
-    ] = None,
+    out: Path = typer.Option(DEFAULT_FOLDER, "--out", help="Folder for everything the demo makes."),
+    live: bool = typer.Option(
+        False,
+        "--live",
+        help="Also let a very small model answer and judge here and now (extra `local`; half a minute).",
+    ),
+    kind: Literal["voxel", "svg", "html"] | None = typer.Option(
+        None,
+        "--kind",
+        help="Only an arena of things to look at: builds of blocks, drawings or pages, made by scripts of ours.",
+    ),
 ) -> None:
     """A judged tournament on recorded verdicts, its report, and a live arena: no key, no network, under a minute."""
     from tiltyard.demo.shipped import NOTE, copy_material

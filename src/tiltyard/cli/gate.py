@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import typer
 
@@ -23,15 +23,11 @@ def gate_command(
     more: MorePlacesArgument = None,
     *,
     given: dict[str, Any],
-    allow_unknown: Annotated[
-        bool, typer.Option("--allow-unknown", help="Exit 0 also when the battles cannot tell.")
-    ] = False,
-    format: Annotated[Literal["table", "json", "md"], typer.Option("--format", help="How to print it.")] = "table",
-    markdown: Annotated[
-        Path | None, typer.Option("--markdown", help="Also write Markdown here, for a step summary.")
-    ] = None,
-    junit: Annotated[Path | None, typer.Option("--junit", help="Also write JUnit XML here.")] = None,
-    json: Annotated[Path | None, typer.Option("--json", hidden=True, help="Also write JSON here.")] = None,
+    allow_unknown: bool = typer.Option(False, "--allow-unknown", help="Exit 0 also when the battles cannot tell."),
+    format: Literal["table", "json", "md"] = typer.Option("table", "--format", help="How to print it."),
+    markdown: Path | None = typer.Option(None, "--markdown", help="Also write Markdown here, for a step summary."),
+    junit: Path | None = typer.Option(None, "--junit", help="Also write JUnit XML here."),
+    json: Path | None = typer.Option(None, "--json", hidden=True, help="Also write JSON here."),
     to: ToOption = None,
 ) -> None:
     """May NEW replace OLD: better, not worse than the margin, worse, or cannot tell.

@@ -540,9 +540,7 @@ options of the command of that name; one that several tools have is described at
 
 
 def mcp_command(
-    root: Annotated[
-        Path, typer.Option("--root", metavar="DIR", help="Only files below this folder are read.")
-    ] = Path(),
+    root: Path = typer.Option(Path(), "--root", metavar="DIR", help="Only files below this folder are read."),
 ) -> None:
     """Serve the verbs that read files (rate, compare, gate, plan, …) to agents, by the Model Context Protocol.
 

@@ -143,9 +143,9 @@ class _Command(TyperCommand):
         return [parameter for parameter in self.params if getattr(parameter, "hidden", False)]
 
 
-def rare(*names: str, **more: Any) -> Any:
+def rare(default: Any, *names: str, **more: Any) -> Any:
     """A `typer.Option` that only `--help-all` shows."""
-    return typer.Option(*names, hidden=True, **more)
+    return typer.Option(default, *names, hidden=True, **more)
 
 
 def with_options(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import typer
 
@@ -20,14 +20,12 @@ SHAPES: dict[str, Shape] = {".json": "json", ".md": "md", ".txt": "table"}
     daily=[*("margin", "power", "alpha", "battles", "top", "differences"), *("dimension", "format", "people", "judge")],
 )
 def plan_command(
-    new: Annotated[str | None, typer.Argument(metavar="NEW", help="The new model, in battles given by --in.")] = None,
-    old: Annotated[str | None, typer.Argument(metavar="OLD", help="The model it is compared with.")] = None,
+    new: str | None = typer.Argument(None, metavar="NEW", help="The new model, in battles given by --in."),
+    old: str | None = typer.Argument(None, metavar="OLD", help="The model it is compared with."),
     *,
     given: dict[str, Any],
-    format: Annotated[
-        Shape | None, typer.Option(help="How to write it. (default: table, or what --out ends in)")
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="Write it here instead of printing it.")] = None,
+    format: Shape | None = typer.Option(None, help="How to write it. (default: table, or what --out ends in)"),
+    out: Path | None = typer.Option(None, help="Write it here instead of printing it."),
 ) -> None:
     """How many prompts, verdicts or votes it takes to tell models apart.
 

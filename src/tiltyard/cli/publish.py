@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -16,17 +16,13 @@ from tiltyard.schemas import SCHEMAS, schema_file, schema_text
 
 @with_options(PublishOptions)
 def publish_command(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="SOURCE",
-            help="What to publish: a file, folder or glob of battles, the folder of a run or of a placement, or the "
-            "database of an arena (sqlite:///path, postgresql://…).",
-        ),
-    ],
-    out: Annotated[
-        Path, typer.Argument(metavar="OUT", help="The folder to write; made anew, or replaced if it is ours.")
-    ],
+    source: str = typer.Argument(
+        ...,
+        metavar="SOURCE",
+        help="What to publish: a file, folder or glob of battles, the folder of a run or of a placement, or the "
+        "database of an arena (sqlite:///path, postgresql://…).",
+    ),
+    out: Path = typer.Argument(..., metavar="OUT", help="The folder to write; made anew, or replaced if it is ours."),
     *,
     given: dict[str, Any],
 ) -> None:
@@ -44,13 +40,10 @@ def publish_command(
 
 
 def schema_command(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help=f"Which: {', '.join(SCHEMAS)}.")] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="DIR", help="Write NAME.schema.json into this folder; without NAME, all of them."
-        ),
-    ] = None,
+    name: str | None = typer.Argument(None, metavar="NAME", help=f"Which: {', '.join(SCHEMAS)}."),
+    out: Path | None = typer.Option(
+        None, "--out", metavar="DIR", help="Write NAME.schema.json into this folder; without NAME, all of them."
+    ),
 ) -> None:
     """Print the JSON Schema (draft 2020-12) of a file, for editors and programs; without NAME, list them."""
     texts = {one: schema_text(one) for one in (SCHEMAS if name is None else [name])}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import typer
 
@@ -13,23 +13,18 @@ from tiltyard.options import VerifyOptions
 
 @with_options(VerifyOptions)
 def verify_command(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="FOLDER-or-URL",
-            help="A folder that `publish`, `run` or `place` wrote, the address of a published one, a witness file (.gz "
-            "too), or the address of an arena's site.",
-        ),
-    ],
+    source: str = typer.Argument(
+        ...,
+        metavar="FOLDER-or-URL",
+        help="A folder that `publish`, `run` or `place` wrote, the address of a published one, a witness file (.gz "
+        "too), or the address of an arena's site.",
+    ),
     *,
     given: dict[str, Any],
-    ratings_only: Annotated[
-        bool,
-        typer.Option(
-            "--ratings-only", help="Agreement of the ratings is enough where another version wrote the pages."
-        ),
-    ] = False,
-    format: Annotated[Literal["table", "json"], typer.Option(help="For people or for programs.")] = "table",
+    ratings_only: bool = typer.Option(
+        False, "--ratings-only", help="Agreement of the ratings is enough where another version wrote the pages."
+    ),
+    format: Literal["table", "json"] = typer.Option("table", help="For people or for programs."),
 ) -> None:
     """Recompute what somebody published from what is vouched for, and compare all of it.
 
