@@ -127,17 +127,7 @@ WELL_KNOWN = 1e6
 
 
 class BattleSource(msgspec.Struct, frozen=True, eq=False):
-    """Battles, and what is known about where they come from.
-
-    Parameters:
-        name: What to call them.
-        battles: The battles, opened.
-        folder: The run folder; None where they are no run.
-        judge: The judge of a run.
-        rubrics: A fingerprint of each dimension's rubric.
-        bank: A fingerprint of the prompt bank.
-        answers: A fingerprint of each entrant's answers.
-    """
+    """Battles, and where they come from: a run has fingerprints of its rubrics, its bank and its entrants' answers."""
 
     name: str
     battles: Opened

@@ -36,14 +36,7 @@ Ends = tuple[float | None, float | None]
 
 
 class Cases(msgspec.Struct, frozen=True):
-    """A difference as it is, and with everything that was not decided counted one way.
-
-    Parameters:
-        found: As it is.
-        against: Counted against the new model; None where nothing comes of it.
-        in_favour: Counted for the new model; None where nothing comes of it.
-        anytime: Whether what is claimed holds however often one looks.
-    """
+    """A difference as it is, and with all that was not decided counted one way; None where nothing comes of that."""
 
     found: AnyContrast
     against: AnyContrast | None
@@ -91,14 +84,8 @@ WorstCase = tuple[AnyContrast | None, AnyContrast | None]
 class Missing:
     """What was not decided behind a difference, and what it could change: matchups, or answers to be scored.
 
-    Parameters:
-        by_name: How many each of the two has, or one entrant in each of two runs.
-        count: How many there are.
-        total: Of how many.
-        rule: Whether the interval of the difference covers the worst case (`worst`) or not (`ignore`).
-        counted_in: What they are.
-        worst: The difference with all of them decided one way; computed when it is called.
-        verdicts: Which matchups they are; None for answers without a score.
+    `by_name` says how many each of the two has, or one entrant in each of two runs. With the rule `worst` the interval
+    covers the worst cases, which are computed when they are called. `verdicts` are None for answers without a score.
     """
 
     by_name: Mapping[str, int]
