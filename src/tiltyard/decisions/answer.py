@@ -358,7 +358,6 @@ class RatingDifference(Difference):
         return 0.0 if self.direct is None else self.direct.n_battles - self.direct.both_bad
 
     def to_dict(self) -> dict[str, Any]:
-        """The difference as plain values: what `--format json` prints."""
         return {
             **named(self, "new old sentence difference"),
             "unit": self.unit.name,
@@ -448,7 +447,6 @@ class ScoreDifference(Difference):
         return f"it takes {needed}, {math.ceil(found.fewest - units)} more than there are{worth}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The difference as plain values: what `--format json` prints."""
         return {
             **named(self, "new old sentence metric"),
             "unit": self.unit.name,
@@ -482,7 +480,6 @@ class MetricsComparison(Comparison):
     page: Page | None = field(default=None, compare=False, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """The differences as plain values."""
         return {"metrics": [answer.to_dict() for answer in self.metrics.values()]}
 
 
@@ -518,7 +515,6 @@ class EntrantChange(Comparable):
     difference: RatingDifference
 
     def to_dict(self) -> dict[str, Any]:
-        """The change as plain values."""
         change = named(self, "entrant rating_new rating_old rank_new rank_old answers_changed beyond_noise")
         return {**change, **self.difference.to_dict()}
 

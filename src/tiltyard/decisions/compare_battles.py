@@ -84,12 +84,7 @@ from tiltyard.decisions.contrast import (
     side_remark,
     solve_plainly,
 )
-from tiltyard.decisions.missing import (
-    PROMPT,
-    add_decided,
-    missing_among,
-    part_of,
-)
+from tiltyard.decisions.missing import PROMPT, add_decided, missing_among, part_of
 from tiltyard.decisions.render import size_of
 from tiltyard.decisions.units import POINTS
 from tiltyard.errors import (

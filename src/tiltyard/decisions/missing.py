@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal
 
 import msgspec
@@ -100,7 +100,8 @@ class Missing:
         return self.count
 
     def __reduce__(self) -> Any:
-        values = {name: getattr(self, name) for name in self.__slots__} | {"worst": _Known(self.worst())}
+        known = partial(tuple, self.worst())  # computed, as nothing else of them is left in another process
+        values = {name: getattr(self, name) for name in self.__slots__} | {"worst": known}
         return type(self), tuple(values.values())
 
     @property
@@ -162,15 +163,6 @@ class Missing:
         if rule == "worst" or self.verdicts is None:
             worst = dict(zip(("against", "in_favour"), map(case, self.worst()), strict=True))
         return {**counts, "rule": rule, "worst_case": worst}
-
-
-class _Known(msgspec.Struct, frozen=True):
-    """Worst cases that were computed: what is left of them in another process."""
-
-    cases: WorstCase
-
-    def __call__(self) -> WorstCase:
-        return self.cases
 
 
 def worst_case(fit: Callable[[bool], AnyContrast | None]) -> Callable[[], WorstCase]:

@@ -211,7 +211,6 @@ class SampleSize(SampleNeed, frozen=True, kw_only=True):
     present: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """The row as plain values."""
         powers = named(self, "power power_now cost cost_batch")
         return {**named(self, "difference win_rate present times"), **self.amounts(), **powers}
 
@@ -242,7 +241,6 @@ class Pilot(msgspec.Struct, frozen=True):
     obstacles: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The pilot as plain values."""
         return {**named(self, "new old difference error low high worth"), **self.have.to_dict()}
 
 
@@ -284,7 +282,6 @@ class SamplePlan(Plan):
     remarks: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as plain values: what `--format json` prints."""
         return {
             "sentence": self.sentence,
             "goal": asdict(self.goal),
@@ -537,7 +534,6 @@ class PairPlan(SampleNeed, frozen=True, kw_only=True):
         return self.times is None
 
     def to_dict(self) -> dict[str, Any]:
-        """The pair as plain values."""
         known = named(self, "first second gap apart_now times too_close")
         return {**known, **self.amounts(), **named(self, "cost cost_batch")}
 
@@ -567,7 +563,6 @@ class BoardPlan(Plan):
     remarks: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as plain values: what `--format json` prints."""
         return {
             **named(self, "sentence top models"),
             "goal": asdict(self.goal),
@@ -761,7 +756,6 @@ class ScorePlan(Plan):
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as plain values."""
         values = named(self, "new old n_prompts margin power alpha sentence")
         rows = [msgspec.to_builtins(row) for row in self.rows]
         return {**values, "unit": self.unit.name, "rows": rows, "notes": list(self.notes)}

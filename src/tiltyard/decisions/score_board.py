@@ -85,7 +85,6 @@ class ScoreBoard(Result):
         return Table.of([*heads, "missing"] if any(len(row) > len(heads) for row in rows) else heads, rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """The board as plain values."""
         return {
             "metric": self.metric,
             "unit": self.unit.name,
@@ -123,7 +122,6 @@ class ScoreBoards(Result):
     metrics: Mapping[str, ScoreBoard]
 
     def to_dict(self) -> dict[str, Any]:
-        """The boards as plain values."""
         return {"metrics": [board.to_dict() for board in self.metrics.values()]}
 
     def render(self, format: str = "table") -> str:

@@ -83,10 +83,7 @@ def change_settings(
         if invitation_only is not None:
             entry = msgspec.structs.replace(chosen.entry, invitation_only=invitation_only)
             chosen = msgspec.structs.replace(chosen, entry=entry)
-        texts: dict[Any, str | None] = {
-            **site,
-            "privacy": None if privacy is None else _read_text(privacy),
-        }
+        texts: dict[Any, str | None] = {**site, "privacy": None if privacy is None else _read_text(privacy)}
         for name, text in texts.items():
             if text is not None:
                 site_texts.set_site_text(arena.store, name, text)

@@ -277,13 +277,7 @@ GOES = {
 
 
 def erase(
-    db: str,
-    what: str,
-    names: Sequence[str],
-    confirm: Callable[[str], None],
-    note: Note,
-    *,
-    answers: bool = False,
+    db: str, what: str, names: Sequence[str], confirm: Callable[[str], None], note: Note, *, answers: bool = False
 ) -> int:
     """Erase texts, and with `answers` all answers to the prompts too; how many."""
     if answers and what != "prompt":
