@@ -133,7 +133,7 @@ def import_command(
         show_default=False,
     ),
     map: list[str] | None = typer.Option(
-        None, "--map", metavar="OURS=THEIRS", help="A column of --votes has another name. May be given again."
+        None, metavar="OURS=THEIRS", help="A column of --votes has another name. May be given again."
     ),
     dry_run: bool = typer.Option(
         False, "--dry-run", help="Check and clean everything, say what would be done, and do nothing."
@@ -314,9 +314,7 @@ def _microseconds(text: str) -> int:
 @app.command("weekly")
 def weekly_command(
     db: DbOption = DEFAULT_DB,
-    out: Path | None = typer.Option(
-        None, "--out", metavar="DIR", help="Also copy all reports here: .html, .json, index."
-    ),
+    out: Path | None = typer.Option(None, metavar="DIR", help="Also copy all reports here: .html, .json, index."),
     again: bool = typer.Option(
         False, "--again", help="Write weeks that have a report once more, such as after an upgrade."
     ),
@@ -336,29 +334,20 @@ def weekly_command(
         note(f"{plural(copied, 'report')} new or changed in {out}")
 
 
-HeadOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--head", metavar="HASH@N|@FILE", help="A head that was kept, or a file of heads; may be given again."
-    ),
-]
-KeyOption = Annotated[
-    list[str] | None,
-    typer.Option("--key", metavar="KEY|@FILE", help="Heads must be signed by this public key; may be given again."),
-]
-
-
 @app.command("verify")
 def verify_command(
     db: DbOption = DEFAULT_DB,
     rebuild: bool = typer.Option(
         False, "--rebuild", help="Write the table of matchups anew from the log, then verify."
     ),
-    head: HeadOption = None,
-    key: KeyOption = None,
+    head: list[str] | None = typer.Option(
+        None, metavar="HASH@N|@FILE", help="A head that was kept, or a file of heads; may be given again."
+    ),
+    key: list[str] | None = typer.Option(
+        None, metavar="KEY|@FILE", help="Heads must be signed by this public key; may be given again."
+    ),
     since: Path | None = typer.Option(
         None,
-        "--since",
         metavar="FILE",
         help="Begin at this signed head, whose state is still kept: reads only what is newer.",
     ),
@@ -381,17 +370,12 @@ def verify_command(
 @app.command("head")
 def head_command(
     db: DbOption = DEFAULT_DB,
-    sign: Path | None = typer.Option(
-        None, "--sign", metavar="KEY", help="Sign with this private key; --new-key makes one."
-    ),
-    out: Path | None = typer.Option(None, "--out", help="Write a head file: the head, the board, the signature."),
+    sign: Path | None = typer.Option(None, metavar="KEY", help="Sign with this private key; --new-key makes one."),
+    out: Path | None = typer.Option(None, help="Write a head file: the head, the board, the signature."),
     title: str = typer.Option("", help="What the arena is called, in the head file."),
-    new_key: Path | None = typer.Option(
-        None, "--new-key", metavar="KEY", help="Make a private key, and do nothing else."
-    ),
+    new_key: Path | None = typer.Option(None, metavar="KEY", help="Make a private key, and do nothing else."),
     next_key: str | None = typer.Option(
         None,
-        "--next-key",
         metavar="KEY|@FILE",
         help="With --sign: the public key that signs later heads. Whoever trusts this one then trusts that one.",
     ),
@@ -436,7 +420,7 @@ def witness_command(
 
 @app.command("backup")
 def backup_command(
-    out: Path = typer.Option(..., "--out", help="A new file; nothing is overwritten."), db: DbOption = DEFAULT_DB
+    out: Path = typer.Option(..., help="A new file; nothing is overwritten."), db: DbOption = DEFAULT_DB
 ) -> None:
     """Copy an arena in SQLite to one file while it is in use; on PostgreSQL pg_dump does that."""
     from tiltyard.verbs.heads import backup
@@ -689,7 +673,7 @@ def new_secret_command(db: DbOption = DEFAULT_DB) -> None:
 @app.command("invite")
 def invite_command(
     db: DbOption = DEFAULT_DB,
-    n: int | None = typer.Option(None, "--n", min=1, max=100_000, help="Make this many invitations."),
+    n: int | None = typer.Option(None, min=1, max=100_000, help="Make this many invitations."),
     out: OutOption = None,
     uses: int = typer.Option(
         1, min=0, max=1_000_000, help="How many visitors may use each; 0 is any number, for one link to many."
@@ -791,7 +775,7 @@ def simulate_command(
     ),
     late_model: bool = rare(False, "--late-model", help="Let the last model enter when half of the votes are cast."),
     policy: PolicyOption = None,
-    db: str | None = typer.Option(None, "--db", metavar="URL", help="Keep the log in a new arena at this URL."),
+    db: str | None = typer.Option(None, metavar="URL", help="Keep the log in a new arena at this URL."),
     format: Literal["table", "json"] = typer.Option("table", help="For people or for programs."),
 ) -> None:
     """Let simulated voters over known strengths drive the engine, and say how fast and how truly it ranks.
@@ -840,16 +824,14 @@ def simulate_command(
     say(answer.render(format).rstrip())
 
 
-UrlOption = Annotated[
-    str | None, typer.Option("--url", metavar="URL", help="The address that visitors use: asks the running site too.")
-]
-BackupsOption = Annotated[
-    Path | None, typer.Option("--backups", metavar="DIR", help="Where deploy/backup.sh puts its copies.")
-]
-
-
 @app.command("doctor")
-def doctor_command(db: DbOption = DEFAULT_DB, url: UrlOption = None, backups: BackupsOption = None) -> None:
+def doctor_command(
+    db: DbOption = DEFAULT_DB,
+    url: str | None = typer.Option(
+        None, metavar="URL", help="The address that visitors use: asks the running site too."
+    ),
+    backups: Path | None = typer.Option(None, metavar="DIR", help="Where deploy/backup.sh puts its copies."),
+) -> None:
     """Look over a deployment: database, clock, disk, secrets, heads, backups, limits; with --url also its proxy.
 
     Every line says ok, look or repair, and what to do. Exit code 3 if something has to be repaired.

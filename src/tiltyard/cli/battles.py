@@ -49,7 +49,7 @@ def convert_command(
     source: str = typer.Argument(..., metavar="IN", help="File, folder or glob of battles, or -."),
     target: str | None = typer.Argument(None, metavar="OUT", help="File to write; its suffix says how. - for stdout."),
     to_hf: Path | None = typer.Option(
-        None, "--to-hf", metavar="DIR", help="Write a data set for the Hugging Face hub instead: Parquet and its card."
+        None, metavar="DIR", help="Write a data set for the Hugging Face hub instead: Parquet and its card."
     ),
     title: str | None = typer.Option(None, help="Title of that data set. (default: the folder's name)"),
     licence: str | None = typer.Option(
@@ -124,7 +124,7 @@ def eval_records_command(
 def draw_command(
     run_folder: Path = typer.Argument(..., metavar="RUN_DIR", help="The folder of a judged run."),
     out: Path = typer.Option(..., help="The sheet to write, .jsonl or .csv; an existing one is kept."),
-    n: int = typer.Option(100, "--n", min=1, help="How many matchups to draw."),
+    n: int = typer.Option(100, min=1, help="How many matchups to draw."),
     seed: int = typer.Option(0, min=0, help="Seed of the draw."),
     dimension: str | None = typer.Option(None, help="The dimension, if the run has several."),
 ) -> None:

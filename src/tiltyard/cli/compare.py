@@ -35,9 +35,9 @@ def compare_command(
     more: MorePlacesArgument = None,
     *,
     given: dict[str, Any],
-    prompts: int = typer.Option(5, "--prompts", min=0, help="How many prompts to list of each kind."),
+    prompts: int = typer.Option(5, min=0, help="How many prompts to list of each kind."),
     format: Literal["table", "json", "md", "html"] | None = typer.Option(
-        None, "--format", help="How to write it. (default: table, or what --out ends in)"
+        None, help="How to write it. (default: table, or what --out ends in)"
     ),
     out: Path | None = typer.Option(None, help="Write it here instead of printing it: .html, .json, .md or .txt."),
     to: ToOption = None,
@@ -73,10 +73,10 @@ def gate_command(
     *,
     given: dict[str, Any],
     allow_unknown: bool = typer.Option(False, "--allow-unknown", help="Exit 0 also when the battles cannot tell."),
-    format: Literal["table", "json", "md"] = typer.Option("table", "--format", help="How to print it."),
-    markdown: Path | None = typer.Option(None, "--markdown", help="Also write Markdown here, for a step summary."),
-    junit: Path | None = typer.Option(None, "--junit", help="Also write JUnit XML here."),
-    json: Path | None = typer.Option(None, "--json", hidden=True, help="Also write JSON here."),
+    format: Literal["table", "json", "md"] = typer.Option("table", help="How to print it."),
+    markdown: Path | None = typer.Option(None, help="Also write Markdown here, for a step summary."),
+    junit: Path | None = typer.Option(None, help="Also write JUnit XML here."),
+    json: Path | None = typer.Option(None, hidden=True, help="Also write JSON here."),
     to: ToOption = None,
 ) -> None:
     """May NEW replace OLD: better, not worse than the margin, worse, or cannot tell.

@@ -22,7 +22,7 @@ WIDTH = 97
 
 
 def demo_command(
-    out: Path = typer.Option(DEFAULT_FOLDER, "--out", help="Folder for everything the demo makes."),
+    out: Path = typer.Option(DEFAULT_FOLDER, help="Folder for everything the demo makes."),
     live: bool = typer.Option(
         False,
         "--live",
@@ -30,7 +30,6 @@ def demo_command(
     ),
     kind: Literal["voxel", "svg", "html"] | None = typer.Option(
         None,
-        "--kind",
         help="Only an arena of things to look at: builds of blocks, drawings or pages, made by scripts of ours.",
     ),
 ) -> None:

@@ -23,9 +23,7 @@ def place_command(
     *,
     given: dict[str, Any],
     yes: YesOption = False,
-    format: Format = rare(
-        "table", "--format", help="How the board is printed; json is the contents of elo_ratings.json."
-    ),
+    format: Format = rare("table", help="How the board is printed; json is the contents of elo_ratings.json."),
     recompute: Path | None = typer.Option(
         None, metavar="DIR", help="Rate a saved run again from its files, and compare."
     ),

@@ -72,7 +72,7 @@ def verify_command(
 def schema_command(
     name: str | None = typer.Argument(None, metavar="NAME", help=f"Which: {', '.join(SCHEMAS)}."),
     out: Path | None = typer.Option(
-        None, "--out", metavar="DIR", help="Write NAME.schema.json into this folder; without NAME, all of them."
+        None, metavar="DIR", help="Write NAME.schema.json into this folder; without NAME, all of them."
     ),
 ) -> None:
     """Print the JSON Schema (draft 2020-12) of a file, for editors and programs; without NAME, list them."""

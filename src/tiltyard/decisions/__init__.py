@@ -1,8 +1,8 @@
 """What follows from a board: the difference of two models or two runs, a gate over it, and how much more data it takes.
 
 `contrast` is the arithmetic, `missing` what was not decided; `compare_battles` and `compare_scores` make an `answer` of
-them; `gate` is the rule over it, `plan` the size of a sample; `render` and `plan_words` are the
-words. Imports point one way; a record that is printed asks this room for its words.
+them; `gate` is the rule over it, `plan` the size of a sample; `render` and `plan_words` are the words. Imports point
+one way; a record that is printed asks this room for its words.
 """
 
 from typing import TYPE_CHECKING
