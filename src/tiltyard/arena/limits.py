@@ -14,15 +14,7 @@ from tiltyard.arena.integrity import Act, limits_of
 from tiltyard.arena.policy import Limits, Policy
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.invitations import by_invitation, enter_by_invitation, invited
-from tiltyard.arena.store.visitors import (
-    KEYS_CHANGED,
-    BlockKeys,
-    Quota,
-    QuotaCounter,
-    enter_voter,
-    known_cookies,
-    known_voters,
-)
+from tiltyard.arena.store.visitors import KEYS_CHANGED, BlockKeys, Quota, QuotaCounter, enter_voter, known
 from tiltyard.arena.units import SECOND
 
 NOT_INVITED = "voting here is by invitation. Open the link that you were given, or ask for one."
@@ -60,9 +52,9 @@ class Limiter:
     def _refuse_forgotten(self, connection: Connection, group: Sequence[Command[object]]) -> None:
         """Refuse visitors of a site who were forgotten after the site recognized them."""
         asked = [one for one in group if one.needs_cookie and isinstance(one, ServeMatchup | MatchupCommand)]
-        known = known_voters(connection, [command.voter for command in asked])
+        there = known(connection, "voter", [command.voter for command in asked])
         for command in asked:
-            if command.voter not in known and not command.refused:
+            if command.voter not in there and not command.refused:
                 command.refuse(voting.NotYours(NO_SUCH_MATCHUP))
 
     def _admit_invited(self, connection: Connection, group: Sequence[Command[object]], now: int) -> None:
@@ -93,9 +85,8 @@ class Limiter:
         if not limited:
             return None
         used = self.usage.used(connection, [quota for quotas in limited.values() for quota in quotas], now)
-        entered = known_cookies(
-            connection, [command.cookie_hash for command in limited if isinstance(command, EnterVoter)]
-        )
+        cookies = [command.cookie_hash for command in limited if isinstance(command, EnterVoter)]
+        entered = known(connection, "cookie_hash", cookies)
         noted: list[Quota] = []
         for command, quotas in limited.items():
             if isinstance(command, EnterVoter) and command.cookie_hash in entered:
@@ -115,8 +106,8 @@ class Limiter:
 
     def note_abandoned(self, connection: Connection, voters: Sequence[str], limits: Limits, now: int) -> None:
         """Count matchups that these voters left until they expired like skipped ones; who was forgotten stays so."""
-        known = known_voters(connection, voters)
-        quotas = [quota for voter in voters if voter in known for quota in session_quotas(limits, "skip", voter)]
+        there = known(connection, "voter", voters)
+        quotas = [quota for voter in voters if voter in there for quota in session_quotas(limits, "skip", voter)]
         self.usage.note(connection, quotas, now)
 
     def enter(self, connection: Connection, command: EnterVoter, now: int) -> None:

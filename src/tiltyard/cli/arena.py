@@ -632,15 +632,19 @@ def forget_command(
         None, metavar="NAME", help="The invitation with this name, or all with this label, and who used them."
     ),
     everybody: bool = typer.Option(False, "--all", help="Every visitor, such as after restoring an old copy."),
+    yes: YesOption = False,
 ) -> None:
     """Forget visitors as if they had pressed "Forget me": whatever leads from their votes to them is deleted.
 
     Cookie hash, key of the network, counts, comments, words of reports, and a link made for them alone, with its label.
     The votes stay, under random keys that lead to nobody. Hashes of what was deleted are kept outside the database: a
-    restored copy forgets again. A running site takes nothing more of them from then on.
+    restored copy forgets again. A running site takes nothing more of them from then on. `--all` asks first.
     """
     from tiltyard.verbs.operate import forget
 
+    if everybody:
+        copies = "all copies of this arena, and what it is a copy of, do the same once they are opened"
+        confirm_change(f"Every visitor is a new one then; {copies}.\nForget all visitors?", yes=yes)
     say(forget(db, voter or [], invitation, note, everybody=everybody))
 
 

@@ -120,7 +120,7 @@ def people_command(
     ),
     new_link: list[str] | None = typer.Option(None, metavar="NAMES", help="Give these a new link; the old one ends."),
     erase: list[str] | None = typer.Option(
-        None, metavar="NAMES", help="Erase the names and links of people who left; their votes stay."
+        None, metavar="NAMES", help="Erase the names and links of people who left; their votes and comments stay."
     ),
 ) -> None:
     """Add or remove people, or replace a link, also while the review is served; prints all links."""

@@ -25,7 +25,7 @@ from tiltyard.arena import (
 )
 from tiltyard.arena import events as e
 from tiltyard.arena import store as stored
-from tiltyard.errors import OptionError
+from tiltyard.errors import OptionError, StoreError
 from tiltyard.pages import Table, TableColumn, day, plural
 from tiltyard.verbs.rendered import Rendered
 from tiltyard.web.admin_views import model_lines
@@ -368,9 +368,10 @@ def tidy(db: str, note: Note) -> str:
 
 def _deleted(done: stored.Deleted) -> str:
     return (
-        f"deleted: {plural(done.voters, 'link')} from cookies to votes, {plural(done.comments, 'comment')}, "
-        f"words of {plural(done.reports, 'report')}, {plural(done.counts, 'count')} of limits, "
-        f"{plural(done.blocks, 'address block')}, {plural(done.keys, 'key')} of addresses."
+        f"deleted: {plural(done.voters, 'link')} from cookies to votes, {plural(done.invitations, 'invitation')}, "
+        f"{plural(done.comments, 'comment')}, words of {plural(done.reports, 'report')}, "
+        f"{plural(done.counts, 'count')} of limits, {plural(done.blocks, 'address block')}, "
+        f"{plural(done.keys, 'key')} of addresses."
     )
 
 
@@ -378,14 +379,20 @@ def new_secret(db: str, say: Note) -> str:
     """Change the site's secret, and drop what was made of networks under the old one; what is to be done next."""
     today = date.today()
     with closing(stored.Store.open(db)) as store:
-        outside, todo = store.outside, "Restart the site."
+        outside = store.outside
         if os.environ.get(SECRET_VARIABLE):
-            todo = f"set {SECRET_VARIABLE}=NEW,OLD on every host, restart, and take OLD away after 30 days."
+            todo = (
+                f"set {SECRET_VARIABLE}=NEW,OLD on every host (before that OLD,NEW, if there are several), restart, "
+                "and take OLD away after 30 days."
+            )
         elif outside.secrets(today):
             until = outside.change_secret(today)
-            todo = f"new secret in {outside.key_path}; the old one is taken until {until}. {todo}"
+            todo = f"new secret in {outside.key_path}; the old one is taken until {until}. Restart the site."
         else:
-            todo = f"{outside.about_secret()} {todo}"
+            raise StoreError(
+                f"there is no key file {outside.key_path}. Nothing was changed. Run this as the user who serves the "
+                f"arena; if {SECRET_VARIABLE} is set there, set it here too."
+            )
         stored.forget_networks(store)  # and again at the next start, since a running site has the old secret until then
     say("dropped: all keys of networks, what they stood for, and counts of limits.")
     return todo

@@ -40,7 +40,6 @@ from tiltyard.arena import (
 )
 from tiltyard.arena.following import Snapshot
 from tiltyard.arena.store import (
-    DAY_SECONDS,
     Answered,
     Quota,
     ShownMatchup,
@@ -189,7 +188,7 @@ async def explain_vote(request: Request) -> Response:
     rules = site.observatory.snapshot.policy.ballot
     checked_tags(tags, rules)  # what is refused anyway does not count
     checked_comment(form.get("comment", ""), rules)
-    changes = Quota(f"reasons:{visitor.voter}:{matchup_id[:200]}", CHANGES_PER_VOTE, DAY_SECONDS)
+    changes = Quota(f"reasons:{visitor.voter}:{matchup_id[:200]}", CHANGES_PER_VOTE, seconds=86_400)
     await site.engine.run(ExplainVote(matchup_id, visitor.voter, tags, form.get("comment", ""), quotas=(changes,)))
     return redirect(f"/votes/{matchup_id}?explained=1#reasons")
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     )
     from tiltyard.arena.store.store import Store
     from tiltyard.arena.store.verify import Verification
-    from tiltyard.arena.store.visitors import DAY_SECONDS, Quota, QuotaCounter, end_session, is_ended
+    from tiltyard.arena.store.visitors import Quota, QuotaCounter, end_session, is_ended
     from tiltyard.arena.store.weeks import (
         KeptWeek, Week, WeekTexts, keep_week, kept_weeks, week_texts, weeks_with_votes,
     )

@@ -122,7 +122,7 @@ class Comment(NamedTuple):
 def note_withdrawn(store: Store, connection: Connection, matchup_id: str) -> None:
     """Note outside the database that the comment on a vote goes; another one may come in its place."""
     rows = connection.rows("SELECT digest FROM texts WHERE kind = 'comment' AND id = ?", matchup_id)
-    store.outside.note_deleted(TEXT, [digest for (digest,) in rows])
+    store.outside.note_deleted(*((TEXT, digest) for (digest,) in rows))
 
 
 def tags_by_matchup(store: Store, until: int, most: int = 2**31) -> dict[str, tuple[str, ...]]:

@@ -41,8 +41,8 @@ def erase(store: Store, subjects: Sequence[tuple[Erasable, str]], now: int) -> b
             found = connection.rows("SELECT digest FROM texts WHERE kind = ? AND id = ?", what, name)
             if not found and (what, name) not in erased:
                 raise OptionError(_NO_SUCH[what].format(name=name[:200]))
-            digests += [digest for (digest,) in found]
-    store.outside.note_deleted(TEXT, digests)
+            digests += [(TEXT, digest) for (digest,) in found]
+    store.outside.note_deleted(*digests)
     with store.database.write(lock=True) as connection:
         for what, name in subjects:
             _erase(connection, what, name, now)

@@ -29,7 +29,7 @@ from tiltyard.arena.store.invitations import SHOWN_LETTERS
 from tiltyard.arena.store.log import EVERYTHING
 from tiltyard.arena.store.outside import ALL, deletion
 from tiltyard.arena.store.store import Store
-from tiltyard.arena.store.visitors import KEYS_CHANGED, note_changed_keys
+from tiltyard.arena.store.visitors import KEYS_CHANGED, known, note_changed_keys
 from tiltyard.arena.units import DAY, SECOND
 from tiltyard.arena.voting import MatchupStatus, shows_names
 from tiltyard.errors import OptionError
@@ -46,6 +46,7 @@ class Deleted(msgspec.Struct, frozen=True):
     """How many rows went because their time was over, or because somebody is forgotten."""
 
     voters: int = 0
+    invitations: int = 0
     comments: int = 0
     reports: int = 0
     counts: int = 0
@@ -70,8 +71,7 @@ def forget_cookie(store: Store, cookie_hash: str) -> None:
 def forget_voters(store: Store, voters: Sequence[str]) -> Deleted:
     """Forget the visitors with these random keys; their votes stay. If one is known to nobody, nobody is forgotten."""
     with store.database.write(lock=True) as connection:
-        known = connection.rows("SELECT voter FROM voters WHERE voter IN ??", list(voters))
-        missing = sorted(set(voters) - {voter for (voter,) in known})
+        missing = sorted(set(voters) - known(connection, "voter", voters))
         if missing:
             raise OptionError(f"nothing leads from the key {missing[0]!r} to anybody: forgotten already, or mistyped.")
         result = _note_and_forget(store, connection, voters)
@@ -83,12 +83,11 @@ def forget_invitation(store: Store, which: str) -> Deleted:
     """Forget the invitations with this label, or whose shown name this is, and everybody who used one of them."""
     with store.database.write(lock=True) as connection:
         rows = connection.rows(
-            "SELECT name FROM invitations WHERE label = ? OR substr(name, 1, ?) = ?", which, SHOWN_LETTERS, which
+            "SELECT name FROM invitations WHERE ? IN (nullif(label, ''), substr(name, 1, ?))", which, SHOWN_LETTERS
         )
         if not rows:
             raise OptionError(f"no invitation has the name or the label {which!r}. `arena invite` lists them.")
         names = [name for (name,) in rows]
-        store.outside.note_deleted("invitation", names)
         result = _note_and_forget(store, connection, _users(connection, names), names)
     store.database.purge_deleted()
     return result
@@ -98,7 +97,7 @@ def forget_everybody(store: Store, now: int) -> Deleted:
     """Forget every visitor, what they wrote, and all networks. Invitations that nobody used stay."""
     with store.database.write(lock=True) as connection:
         until = max(now, _all_forgotten(connection) + 1)
-        store.outside.note_deleted(ALL, [str(until)])
+        store.outside.note_deleted((ALL, str(until)))
         result = _forget_all(connection, until)
     store.database.purge_deleted()
     return result
@@ -151,8 +150,7 @@ def forget_again(store: Store) -> None:
     with store.database.write(lock=True) as connection:
         if is_old:
             _forget_all(connection, everybody)
-        _forget(connection, voters)
-        _forget(connection, _users(connection, invitations), invitations)
+        _forget(connection, [*voters, *_users(connection, invitations)], invitations)
     store.database.purge_deleted(*TABLES)
 
 
@@ -188,7 +186,8 @@ def _note_and_forget(
 ) -> Deleted:
     # A hash of a voter's key, which is public with votes, would lead back to them; that of a cookie does not.
     cookies = connection.rows("SELECT cookie_hash FROM voters WHERE voter IN ??", list(voters))
-    store.outside.note_deleted("voter", [cookie for (cookie,) in cookies])
+    noted = [("invitation", name) for name in invitations]
+    store.outside.note_deleted(*noted, *(("voter", cookie) for (cookie,) in cookies))
     return _forget(connection, voters, invitations)
 
 
@@ -205,14 +204,14 @@ def _forget(connection: Connection, voters: Sequence[str], invitations: Sequence
         list(invitations),
         names,
     )
-    connection.execute("DELETE FROM invitations WHERE name IN ??", [name for name, _ in own])
+    links = connection.execute("DELETE FROM invitations WHERE name IN ??", [name for name, _ in own])
     counted = {*names, *(part for row in own for part in row)}
     keys = connection.rows("SELECT DISTINCT key FROM counters")
     keys = [key for (key,) in keys if not counted.isdisjoint(key.split(":"))]
     counts = connection.execute("DELETE FROM counters WHERE key IN ??", keys)
     blocks = _pool_blocks(connection, names)
     gone = connection.execute("DELETE FROM voters WHERE voter IN ??", names)
-    return Deleted(gone, comments, reports, counts, blocks)
+    return Deleted(gone, links, comments, reports, counts, blocks)
 
 
 def _pool_blocks(connection: Connection, voters: Sequence[str]) -> int:
@@ -280,13 +279,13 @@ def _forget_idle(store: Store, since: int) -> Deleted:
         result = _forget(connection, [voter for (voter,) in rows]) if rows else Deleted()
         comments = connection.execute("DELETE FROM texts WHERE kind = 'comment' AND at < ?", since)
         reports = connection.execute("UPDATE reports SET reason = '' WHERE at < ? AND reason <> ''", since)
-        connection.execute(
+        links = connection.execute(
             "DELETE FROM invitations WHERE (revoked_at < ? OR expires_at < ?) "
             "AND name NOT IN (SELECT invitation FROM voters WHERE invitation IS NOT NULL)",
             since,
             since,
         )
-    return result + Deleted(comments=comments, reports=reports)
+    return result + Deleted(invitations=links, comments=comments, reports=reports)
 
 
 # --- All that is kept about somebody --------------------------------------------------------------------------------
@@ -309,7 +308,7 @@ def kept_about(store: Store, cookie_hash: str, models: Sequence[str], now: int) 
         comments = connection.rows("SELECT id, text, at FROM texts WHERE kind = 'comment' AND id IN ??", ids)
         reports = connection.rows("SELECT matchup_id, side, reason, at FROM reports WHERE matchup_id IN ??", ids)
         counts = connection.rows("SELECT key, slot, count, expires_at FROM counters WHERE key LIKE ?", f"%:{voter}%")
-        known = connection.rows("SELECT key, expires_at FROM address_blocks WHERE key IN ??", blocks)
+        networks = connection.rows("SELECT key, expires_at FROM address_blocks WHERE key IN ??", blocks)
         flags = log.of_kinds(connection, ["flagged"])
     tags = tags_by_matchup(store, EVERYTHING)
     return {
@@ -329,7 +328,7 @@ def kept_about(store: Store, cookie_hash: str, models: Sequence[str], now: int) 
             {"of": key.replace(f":{voter}", ""), "from": _moment(slot), "count": n, "until": _moment(until)}
             for key, slot, n, until in counts
         ],
-        "networks": [{"key": key, "until": _moment(until)} for key, until in known],
+        "networks": [{"key": key, "until": _moment(until)} for key, until in networks],
         "flags": [
             {"flag": body.flag, "detail": body.detail, "at": _moment(at)}
             for _, at, body in flags

@@ -121,11 +121,11 @@ def revoke_invitations(store: Store, which: str, now: int) -> int:
     """Revoke the invitations with this label, or whose shown name this is; returns how many."""
     with store.database.write() as connection:
         done = connection.execute(
-            "UPDATE invitations SET revoked_at = ? WHERE (label = ? OR substr(name, 1, ?) = ?) AND revoked_at IS NULL",
+            "UPDATE invitations SET revoked_at = ? WHERE ? IN (nullif(label, ''), substr(name, 1, ?)) "
+            "AND revoked_at IS NULL",
             now,
             which,
             SHOWN_LETTERS,
-            which,
         )
     if not done:
         raise OptionError(f"no invitation in use has the name or the label {which!r}. `arena invite` lists them.")

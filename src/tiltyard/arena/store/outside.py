@@ -6,16 +6,17 @@ arena, which its copies share: so a restored copy finds what was deleted since i
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
 import secrets
-from collections.abc import Iterable
+from contextlib import suppress
 from datetime import date, timedelta
 from pathlib import Path
 
 from tiltyard.errors import StoreError
-from tiltyard.files import append_bytes, write_private
+from tiltyard.files import sync_to_disk, write_private
 
 OLD_SECRET_DAYS = 30
 """For how many days cookies signed with a secret before are taken, and signed anew."""
@@ -24,13 +25,14 @@ KEY_FILE = re.compile(r"[\w-]{43}(?:\n[\w-]{43} [0-9-]{10})*\n?", re.ASCII)
 """The secret; below it, for a while, those before it and their last days, the latest first."""
 
 ALL = "all"
-"""Of a line of deletions: every visitor in a database that does not know of this line."""
+"""In the file of deletions: every visitor in a database that does not know of this."""
 
 TEXT = "text"
-"""Of a line of deletions: a text, by its salted digest as it is in the log."""
+"""In the file of deletions: a text, by its salted digest as it is in the log."""
 
-DELETION = re.compile(rf"(?:(?:voter|invitation|{TEXT}) (?P<hash>[0-9a-f]{{64}})|{ALL} (?P<until>[0-9]{{1,18}}))?")
-"""A line of deletions; an empty one says nothing."""
+_DELETED = rf"(?:(?:voter|invitation|{TEXT}) [0-9a-f]{{64}}|{ALL} [0-9]{{1,18}})"
+DELETION = re.compile(rf"(?:{_DELETED}(?: {_DELETED})*\.)?")
+"""A line is one deletion, all that goes with it, up to a full stop: without it the line was cut off. Or it is empty."""
 
 
 class Outside:
@@ -77,9 +79,8 @@ class Outside:
         part = self.key_path.with_name(f"{self.arena}.{secrets.token_hex(6)}.part")
         try:
             write_private(part, f"{secrets.token_urlsafe(32)}\n".encode())
-            os.link(part, self.key_path)
-        except FileExistsError:
-            pass
+            with suppress(FileExistsError):
+                os.link(part, self.key_path)
         finally:
             part.unlink(missing_ok=True)
 
@@ -90,57 +91,63 @@ class Outside:
         write_private(self.key_path, "\n".join(lines).encode())
         return until
 
-    # --- What was deleted: a kind and a hash on each line ---
+    # --- What was deleted: kinds and hashes, a line for each deletion ---
 
-    def note_deleted(self, kind: str, names: Iterable[str]) -> None:
-        """Keep hashes of what is deleted; they are on the disk before it is."""
-        lines = [f"{kind} {name if kind in (ALL, TEXT) else deletion(kind, name)}\n" for name in names]
-        if not lines:
+    def note_deleted(self, *deleted: tuple[str, str]) -> None:
+        """Keep hashes of what is deleted, by kind and name; they are on the disk before it is."""
+        line = " ".join(f"{kind} {name if kind in (ALL, TEXT) else deletion(kind, name)}" for kind, name in deleted)
+        if not line:
             return
         self.check_folder()
         try:
             self.deletions_path.touch(0o600)
-            if self.deletions_path.read_bytes()[-1:] not in (b"", b"\n"):
-                lines.insert(0, "\n")
-            append_bytes(self.deletions_path, "".join(lines).encode())
+            with self.deletions_path.open("rb+") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)  # the system releases it when the file is closed
+                last = file.read().rpartition(b"\n")[2]
+                if last and DELETION.fullmatch(last.decode("ascii", "replace")):
+                    line = f"\n{line}"
+                else:  # what a full disk or a kill cut off
+                    file.truncate(file.seek(-len(last), os.SEEK_END))
+                file.write(f"{line}.\n".encode())
+                file.flush()
+                os.fsync(file.fileno())
+            sync_to_disk(self.folder)
         except OSError as error:
             raise StoreError(f"cannot write {self.deletions_path}: {error.strerror}. Nothing was deleted.") from None
 
     def deletions(self) -> tuple[set[str], int]:
-        """All hashes, and when everybody was forgotten last, in microseconds; a `StoreError` at any other line."""
+        """All hashes, and when everybody was forgotten last, in microseconds; a `StoreError` at any other line.
+
+        What was cut off at the end, when a disk was full or a process killed, says nothing: nothing was deleted.
+        """
         try:
             text = self.deletions_path.read_text("ascii")
         except (FileNotFoundError, NotADirectoryError):
             return set(), 0
         except (OSError, UnicodeDecodeError) as error:
             raise StoreError(f"cannot read the deletions in {self.deletions_path}: {error}. Restore it.") from None
-        hashes, everybody = set[str](), 0
-        for number, line in enumerate(text.split("\n"), start=1):
-            found = DELETION.fullmatch(line)
-            if found is None:
+        *lines, last = text.split("\n")
+        for number, line in enumerate(lines, start=1):
+            if not DELETION.fullmatch(line):
                 raise StoreError(
-                    f"line {number} of the deletions in {self.deletions_path} is malformed: {line[:80]!r}. Restore "
-                    "the file; if the line was cut off when it was written, delete it, and repeat that deletion."
+                    f"line {number} of the deletions in {self.deletions_path} is malformed: {line[:80]!r}. Restore it."
                 )
-            if found["hash"]:
-                hashes.add(found["hash"])
-            everybody = max(everybody, int(found["until"] or 0))
-        return hashes, everybody
+        words = "".join([*lines, last] if DELETION.fullmatch(last) else lines).replace(".", " ").split()
+        pairs = list(zip(words[::2], words[1::2], strict=True))
+        until = max((int(at) for kind, at in pairs if kind == ALL), default=0)
+        return {name for kind, name in pairs if kind != ALL}, until
 
     def check_folder(self) -> None:
         """Make the folder; a `StoreError` if nothing can be written there."""
-        writable = self.folder.is_absolute()  # a user may have no home
-        try:
-            if writable:
+        with suppress(OSError):
+            if self.folder.is_absolute():  # a user may have no home
                 self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-                writable = os.access(self.folder, os.W_OK | os.X_OK)
-        except OSError:
-            writable = False
-        if not writable:
-            raise StoreError(
-                f"cannot write to {self.folder}, where the secret and what was deleted are kept apart from the "
-                "database. Let XDG_STATE_HOME name a folder that stays."
-            )
+                if os.access(self.folder, os.W_OK | os.X_OK):
+                    return
+        raise StoreError(
+            f"cannot write to {self.folder}, where the secret and what was deleted are kept apart from the database. "
+            "Let XDG_STATE_HOME name a folder that stays."
+        )
 
 
 def deletion(kind: str, name: str) -> str:

@@ -6,6 +6,7 @@ import hmac
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -15,8 +16,6 @@ from tiltyard.arena.units import DAY, SECOND
 
 SLOTS = 12
 """A rolling window is counted in this many parts plus the current one, so it is never shorter than stated."""
-
-DAY_SECONDS = 86_400
 
 KEYS_CHANGED = "keys changed"
 """The counter that is another number after keys of blocks were deleted: until then a process keeps what it read."""
@@ -65,19 +64,10 @@ def enter_voter(connection: Connection, cookie_hash: str, now: int) -> str:
     return str(known_voter(connection, cookie_hash))
 
 
-def known_cookies(connection: Connection, cookie_hashes: Sequence[str]) -> set[str]:
-    """Those of these cookies that lead to a voter."""
-    if not cookie_hashes:
-        return set()
-    rows = connection.rows("SELECT cookie_hash FROM voters WHERE cookie_hash IN ??", list(cookie_hashes))
-    return {row[0] for row in rows}
-
-
-def known_voters(connection: Connection, voters: Sequence[str]) -> set[str]:
-    """Those of these voters whom a cookie leads to."""
-    if not voters:
-        return set()
-    return {row[0] for row in connection.rows("SELECT voter FROM voters WHERE voter IN ??", list(voters))}
+def known(connection: Connection, what: Literal["cookie_hash", "voter"], names: Sequence[str]) -> set[str]:
+    """Those of these cookies that lead to a voter, or of these voters whom a cookie leads to."""
+    query = f"SELECT {what} FROM voters WHERE {what} IN ??"
+    return {row[0] for row in connection.rows(query, list(names))} if names else set()
 
 
 def address_key(connection: Connection, purpose: str, period: int, expires_at: int) -> bytes:
