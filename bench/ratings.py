@@ -155,12 +155,12 @@ def bt_ours(n: int, models: int, source: str, styled: bool = False, **options: A
 
     def found(board: Any) -> dict[str, Any]:
         half = {e.model: 0.5 * (e.ci_high - e.ci_low) for e in board if e.ci_low is not None and e.ci_high is not None}
-        effects = board.details["coefficients"] if styled else {}
+        effects = board.details.coefficients if styled else {}
         return {
             "ratings": board.ratings,
             "half_widths": half,
             "truth": peers.centred(battles.names, battles.truth),
-            "coefficients": [effects[name]["points"] for name in data.CONTROLS if styled],
+            "coefficients": [effects[name].points for name in data.CONTROLS if styled],
         }
 
     return Task(lambda: tiltyard.rate(given, **options), found, repeats=3 if styled else 5)

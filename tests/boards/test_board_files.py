@@ -166,7 +166,7 @@ def test_unknown_fields_of_a_later_version_are_kept():
         ],
     }
     report = ty.RatingsFile.from_dict(contents)
-    assert report.details == {"temperature": 0.7}
+    assert report.further == {"temperature": 0.7}
     assert report.ratings[0].extra == {"glow": 2}
     assert [entry.rank for entry in report.ratings] == [1, 2]
     written = report.to_dict()
@@ -253,7 +253,7 @@ def test_battles_from_a_slow_pipe_are_those_of_the_file(tmp_path):
     Thread(target=write, daemon=True).start()
     board = ty.rate(pipe)
     assert as_csv(board) == as_csv(ty.rate(file))
-    assert board.settings["battles_sha256"] == sha256(file.read_bytes()).hexdigest()
+    assert board.settings.battles_sha256 == sha256(file.read_bytes()).hexdigest()
 
 
 @pytest.mark.parametrize("method", ["bt", "elo", "elo-perm", "glicko2", "winrate"])

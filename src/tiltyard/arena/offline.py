@@ -19,7 +19,7 @@ import numpy as np
 
 from tiltyard.arena.policy import IntervalRules, SpeakFor
 from tiltyard.arena.votes import VoteTable
-from tiltyard.boards import BradleyTerry, Leaderboard
+from tiltyard.boards import BradleyTerry, Effect, Leaderboard
 from tiltyard.ratings import RankIntervals, kendall_tau
 from tiltyard.types import Floats
 
@@ -174,17 +174,17 @@ def offline_board(
         rules.anytime,
         _tau([(row.rating, -row.live_rank) for row in rows if row.live_rank is not None]),
         _tau([(row.rating, row.even_pairs_rating) for row in rows if row.even_pairs_rating is not None]),
-        (*board.remarks, *_worth(board.details.get("coefficients", {}))),
-        board.details.get("misfit"),
+        (*board.remarks, *_worth(board.details.coefficients or {})),
+        msgspec.to_builtins(board.details.misfit) if board.details.misfit else None,
     )
 
 
-def _worth(coefficients: Mapping[str, Mapping[str, float | None]]) -> list[str]:
+def _worth(coefficients: Mapping[str, Effect]) -> list[str]:
     """What each control is worth, in words."""
     words = {"len": "longer answers", "headings": "more headings", "lists": "more list items", "bold": "more bold text"}
     remarks = []
     for name, result in coefficients.items():
-        points, low, high = (result[key] for key in ("points", "ci_low", "ci_high"))
+        points, low, high = result.points, result.ci_low, result.ci_high
         around = "" if low is None or high is None else f" ({low:.0f} to {high:.0f})"
         remarks.append(f"{words.get(name, name)}: {points:+.0f} points{around}".replace("-", "−"))
     return remarks

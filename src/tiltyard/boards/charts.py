@@ -119,11 +119,11 @@ def _one_line(text: str) -> str:
 
 
 def _title(board: Leaderboard) -> str:
-    return "Average win rate" if board.settings.get("method") == "winrate" else "Ratings"
+    return "Average win rate" if board.settings.method == "winrate" else "Ratings"
 
 
 def _axis_title(board: Leaderboard) -> str:
-    if board.settings.get("method") == "winrate":
+    if board.settings.method == "winrate":
         return "average win rate over opponents"
     return "rating (400 points = odds of 10 to 1)"
 

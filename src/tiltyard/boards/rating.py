@@ -8,6 +8,8 @@ from dataclasses import fields, replace
 from threading import Thread
 from typing import Any
 
+from msgspec import structs
+
 from tiltyard.battles import (
     BattleData,
     BattleFile,
@@ -126,7 +128,7 @@ def with_dimensions(board: Leaderboard, table: BattleTable, selection: Selection
     names = dimensions_of(table, selection)
     if not names:
         return board
-    settings = {**board.settings, "dimensions": list(names)}
+    settings = structs.replace(board.settings, dimensions=list(names))
     return replace(board, settings=settings, remarks=(*pooled_remark(names), *board.remarks))
 
 
@@ -135,7 +137,7 @@ def with_missing_verdicts(board: Leaderboard, missing: MissingVerdicts, of: str 
     if not missing:
         return board
     remarks = (*board.remarks, f"{of}{missing.sentence}: they are in no rating")
-    return replace(board, remarks=remarks, details={**board.details, "missing": missing.to_dict()})
+    return replace(board, remarks=remarks, details=structs.replace(board.details, missing=missing.facts))
 
 
 def start_hashing(battles: BattleData, reading: InputOptions = DEFAULT_INPUT) -> Callable[[], dict[str, Any]]:
@@ -233,7 +235,7 @@ def rate_with(
         if before is not None:
             before(table)
         board = with_dimensions(estimator.fit(table), table, estimator.selection)
-        board = replace(board, settings={**board.settings, **came_from()})
+        board = replace(board, settings=structs.replace(board.settings, **came_from()))
     board = replace(board, remarks=(*no_go(source), *board.remarks))
     return with_missing_verdicts(board, lacking(source, estimator.selection))
 
@@ -271,7 +273,7 @@ def rate_with_people(
     board = corrected_board(judged, _read_labels(people, judged, battles, reading), estimator)
     came_from = {**start_hashing(battles, reading)(), "people_sha256": files_sha256(people.parts)}
     board = with_dimensions(board, judged, estimator.selection)
-    return replace(board, settings={**board.settings, **came_from})
+    return replace(board, settings=structs.replace(board.settings, **came_from))
 
 
 def _read_labels(people: Opened, judged: BattleTable, battles: Opened, reading: InputOptions) -> BattleTable:
@@ -346,8 +348,10 @@ def rate_by(
             raise
         except (BattleError, RatingError) as error:
             failed(RatingError(f"{column} {value}: ", *error.args))
-    settings = came_from()
-    boards = {value: replace(board, settings={**board.settings, **settings}) for value, board in boards.items()}
+    origin = came_from()
+    boards = {
+        value: replace(board, settings=structs.replace(board.settings, **origin)) for value, board in boards.items()
+    }
     if column != DIMENSION:
         boards = {value: with_dimensions(board, table, estimator.selection) for value, board in boards.items()}
     missing = lacking(source, estimator.selection)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from operator import attrgetter
-from typing import Any
 
 import msgspec
 
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
+from tiltyard.boards.record import BoardComparison, BoardSettings, IntervalFacts
 from tiltyard.options import check_choice
 from tiltyard.pages import Cell, Kind, Table, TableColumn, markdown_text
 
@@ -41,31 +41,34 @@ def headline(board: Leaderboard) -> str:
     """One line: method, how much data, what the interval is."""
     settings = board.settings
     parts = [
-        METHOD_NAMES.get(str(settings.get("method")), str(settings.get("method"))),
+        METHOD_NAMES.get(str(settings.method), str(settings.method)),
         f"{board.n_battles:,.0f} battles",
         f"{len(board)} models",
     ]
-    if settings.get("tie_model"):
-        parts.append(TIE_NAMES[settings["tie_model"]])
-    people = board.details.get("people") or settings.get("people")
-    if people:
-        parts.append(f"corrected by {people['labels']:,} labels of people")
+    if settings.tie_model:
+        parts.append(TIE_NAMES[settings.tie_model])
+    if board.details.people:
+        parts.append(f"corrected by {board.details.people.labels:,} labels of people")
     return " · ".join([*parts, interval_name(board)])
 
 
 def interval_name(board: Leaderboard) -> str:
     """What the interval column holds, in words."""
-    interval = board.settings.get("interval") or {"kind": "none"}
-    if interval["kind"] == "none":
+    interval = board.settings.interval
+    if not interval or not interval.level:
         return "no intervals"
-    level = percent(interval["level"])
-    if interval["kind"] == "deviation":
+    level = percent(interval.level)
+    if interval.kind == "deviation":
         return f"{level} from the Glicko deviation"
-    unit = "by " + " and ".join(
-        CLUSTER_NAMES.get(name, name) for name in (interval.get("cluster") or "battle").split(",")
-    )
+    unit = "by " + " and ".join(CLUSTER_NAMES.get(name, name) for name in (interval.cluster or "battle").split(","))
     name = {"sandwich": "intervals", "bootstrap": "bootstrap intervals", "sampling": "sampling intervals"}
-    return f"{level} {name[interval['kind']]} {unit}"
+    return f"{level} {name[interval.kind]} {unit}"
+
+
+def interval_head(settings: BoardSettings) -> str:
+    """The head of the column of intervals."""
+    level = settings.interval and settings.interval.level
+    return f"{percent(level)} interval" if level else "interval"
 
 
 def render(board: Leaderboard, format: str) -> str:
@@ -163,7 +166,7 @@ EXTRA_COLUMNS = (
 
 def board_table(board: Leaderboard, *, strip: bool = False) -> Table:
     """The table that people see, with a small drawing of each interval if asked."""
-    digits = 3 if board.settings.get("method") == "winrate" else 1
+    digits = 3 if board.settings.method == "winrate" else 1
     has_interval = any(entry.ci_low is not None or entry.ci_high is not None for entry in board)
     marks, strips = _marks(board), _strips(board) if strip and has_interval else []
     columns = [TableColumn("rank"), TableColumn("model"), TableColumn("rating", "figure", digits)]
@@ -173,7 +176,7 @@ def board_table(board: Leaderboard, *, strip: bool = False) -> Table:
         lambda entry: entry.rating,
     ]
     if has_interval:
-        columns.append(TableColumn(f"{percent(board.settings['interval']['level'])} interval", left=False))
+        columns.append(TableColumn(interval_head(board.settings), left=False))
         fields.append(lambda entry: interval_text(entry, digits))
     for extra in EXTRA_COLUMNS:
         if extra.head and any(entry.extra.get(extra.name) is not None for entry in board):
@@ -249,11 +252,11 @@ def footnotes(board: Leaderboard) -> list[str]:
     """What a reader has to know to understand the table."""
     notes = []
     if any(entry.rank_low is not None for entry in board):
-        interval = board.settings.get("interval") or {}
-        sure = f"{percent(interval['level'])} " if interval.get("level") else ""
-        if "rounds" in board.settings:
-            notes.append(f"rank: {board.settings['rounds']['ranks']}")
-        elif interval.get("anytime"):
+        interval = board.settings.interval or IntervalFacts(kind="none")
+        sure = f"{percent(interval.level)} " if interval.level else ""
+        if board.settings.rounds:
+            notes.append(f"rank: {board.settings.rounds.ranks}")
+        elif interval.anytime:
             notes.append(f"rank: {sure}range of places, valid at any time you look (the intervals are for one look)")
         else:
             assumed = "assumes that results did not decide who met whom"
@@ -263,30 +266,30 @@ def footnotes(board: Leaderboard) -> list[str]:
     if any("battles_to_swap_with_next" in entry.extra for entry in board):
         notes.append("to swap: removing as few as this many battles puts the next model level or ahead")
     notes += [f"{mark.strip()} {note}" for note, mark in _marks(board).items()]
-    for name, row in board.details.get("coefficients", {}).items():
-        ends = "" if row["ci_low"] is None else f" ({row['ci_low']:+.1f} … {row['ci_high']:+.1f})"
+    for name, effect in (board.details.coefficients or {}).items():
+        ends = "" if effect.ci_low is None else f" ({effect.ci_low:+.1f} … {effect.ci_high:+.1f})"
         notes.append(
-            f"{name}: {row['points']:+.1f} points{ends}" + ("" if name == "first slot" else " per typical difference")
+            f"{name}: {effect.points:+.1f} points{ends}" + ("" if name == "first slot" else " per typical difference")
         )
-    if "comparison" in board.details:
-        notes += _comparison_notes(board.details["comparison"])
+    if board.details.comparison:
+        notes += _comparison_notes(board.details.comparison)
     notes += board.remarks
     if board.left_out:
         notes.append("left out: " + "; ".join(f"{count:,.0f} × {reason}" for reason, count in board.left_out.items()))
     return notes
 
 
-def _comparison_notes(comparison: dict[str, Any]) -> list[str]:
+def _comparison_notes(comparison: BoardComparison) -> list[str]:
     """How the board differs from another, in a line or two."""
-    moved = [change for change in comparison["changes"] if change["places_gained"]]
-    moved.sort(key=lambda change: -abs(change["places_gained"]))
-    moves = ", ".join(f"{change['model']} {change['rank_before']}→{change['rank_after']}" for change in moved[:6])
+    moved = [change for change in comparison.changes if change.places_gained]
+    moved.sort(key=lambda change: -abs(change.places_gained))
+    moves = ", ".join(f"{change.model} {change.rank_before}→{change.rank_after}" for change in moved[:6])
     more = f" and {len(moved) - 6} more" if len(moved) > 6 else ""
     notes = [
-        f"against {comparison['with']}: Kendall τ {comparison['kendall_tau']:.3f}, "
-        f"Spearman ρ {comparison['spearman_rho']:.3f}; {f'moved: {moves}{more}' if moved else 'nobody moved'}"
+        f"against {comparison.with_}: Kendall τ {comparison.kendall_tau:.3f}, "
+        f"Spearman ρ {comparison.spearman_rho:.3f}; {f'moved: {moves}{more}' if moved else 'nobody moved'}"
     ]
-    for key, where in (("only_before", "only there"), ("only_after", "only here")):
-        if comparison[key]:
-            notes.append(f"{where}: {', '.join(comparison[key])}")
+    for models, where in ((comparison.only_before, "only there"), (comparison.only_after, "only here")):
+        if models:
+            notes.append(f"{where}: {', '.join(models)}")
     return notes

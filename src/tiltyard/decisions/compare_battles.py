@@ -364,7 +364,10 @@ def compare_in(
         n_battles=ours.n_battles,
         n_prompts=distinct(ours, PROMPT),
         n_voters=distinct(ours, VOTER),
-        interval={"level": level, **interval_settings(solved.covariance, solved.fit_input.clusters)},
+        interval={
+            "level": level,
+            **msgspec.to_builtins(interval_settings(solved.covariance, solved.fit_input.clusters)),
+        },
         left_out=selected.left_out,
         remarks=tuple(dict.fromkeys(remarks)),
         anytime=anytime,

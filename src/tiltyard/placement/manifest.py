@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from tiltyard.boards import RatingEntry
 from tiltyard.judging import MOST_INCONSISTENT, Check
@@ -109,8 +110,8 @@ class Flips(msgspec.Struct, frozen=True, kw_only=True):
 class JudgeAgainstPeople(msgspec.Struct, frozen=True, kw_only=True):
     """The judge's calibration: its scale against people's, and what that adds to the variance, in rating points."""
 
-    asked: int
-    """Battles the judge was asked about."""
+    asked: int | UnsetType = UNSET
+    """Battles the judge was asked about; in the manifest alone, as are `agreement` and `flips`."""
     compared: int
     """Battles behind it."""
     models: int
@@ -129,9 +130,28 @@ class JudgeAgainstPeople(msgspec.Struct, frozen=True, kw_only=True):
     """Parts of the variance: `sampling` of questions and battles, `idiosyncrasy` (bias for or against single models),
     `slope`, and `anchors` (people's own uncertainty)."""
     warnings: tuple[str, ...]
-    agreement: Estimate
+    agreement: Estimate | UnsetType = UNSET
     """With people, where neither says tie."""
-    flips: Flips | None = None
+    flips: Flips | UnsetType | None = UNSET
+
+
+class PlacementMode(msgspec.Struct, frozen=True):
+    """How a placement is rated."""
+
+    mode: str
+    """`joint`, `fixed` or `calibrated`."""
+    overall_level: float
+    """Confidence level of all looks together."""
+
+
+class PlacementFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the ratings file of a placement says beside what every ratings file does."""
+
+    placement: PlacementMode
+    calibration: JudgeAgainstPeople | UnsetType = UNSET
+    sensitivity: Sensitivity
+    """What a style bias that nothing measured would do."""
+    families: FamilyCheck | UnsetType = UNSET
 
 
 class LeaveOneOut(msgspec.Struct, frozen=True, kw_only=True):
