@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -27,7 +26,6 @@ from tiltyard.boards.misfit import (
     PairsMisfit,
     ScheduleMisfit,
     SlotMisfit,
-    TiesMisfit,
     fit_lines,
     holm,
 )
@@ -108,7 +106,7 @@ def test_the_line_stands_under_the_board_and_the_record_in_its_file() -> None:
     assert record["checked"]
     assert record["notes"] == ["drift"]
     assert 180 < record["drift"]["models"][0]["points"] < 320
-    assert "not the present strength" in fit_verdict(record)
+    assert "not the present strength" in fit_verdict(board.details.misfit)
     assert any(line.startswith("Drift (misfit): p 0.0") for line in fit_sentences(board.details.misfit))
     assert "misfit, drift: m00" in str(board)
     quiet = rate(table, misfit=False)
@@ -127,10 +125,9 @@ def test_a_board_that_fits_says_so_and_what_was_not_checked() -> None:
     assert "drift: no timestamps" in board.details.misfit.not_checked
     assert "Drift: not checked, no timestamps." in fit_sentences(board.details.misfit)
     assert fit_verdict(board.details.misfit).startswith("No sign of misfit: ")
-    assert fit_verdict({}) == "Not checked: the board was made without these checks."
 
 
-def reported(pairs: float, ties: float, drift: float, size: float) -> tuple[list[str], dict[str, Any]]:
+def reported(pairs: float, ties: float, drift: float, size: float) -> tuple[list[str], MisfitFacts]:
     """What is said of three checks with these p-values."""
     one = np.ones(1)
     residuals = PairResiduals(
@@ -139,11 +136,10 @@ def reported(pairs: float, ties: float, drift: float, size: float) -> tuple[list
     found = Misfit(
         pairs=residuals,
         schedule=ScheduleMoves(0.001, 0.001 * one, 4.0 * one),
-        ties=TieLaw(ties, 1.0, 0.1, 0.1, 0.05, 0.05),
+        ties=TieLaw(ties, 0.1, 0.1, 0.05, 0.05),
         drift=Drift(drift, 0.01 * np.ones(2), 0.01 * np.ones(2), np.ones(2), 3.0),
     )
-    lines, facts = fit_lines(found, ["otter", "heron"], "davidson", {"slot": "the fit includes it"})
-    return lines, facts
+    return fit_lines(found, ["otter", "heron"], "davidson", {"slot": "the fit includes it"})
 
 
 P_VALUES = st.sampled_from([0.001, 0.005, 0.009, 0.012, 0.03, 0.049, 0.05, 0.2, 0.9])
@@ -171,7 +167,7 @@ def test_what_a_board_without_notes_says_follows_from_its_p_values() -> None:
     assert reported(0.009, 0.2, 0.9, 0.01)[0][0].startswith(line)
     line = "fit: no sign of misfit (pairs p 0.20, ties p 0.20, drift p 0.90); not checked: sides"
     assert reported(0.2, 0.2, 0.9, 0.05)[0] == [line]
-    assert fit_verdict({"checked": True, "notes": [], "not_checked": []}).startswith("Nothing to check")
+    assert fit_verdict(MisfitFacts(checked=True, notes=[], not_checked=[])).startswith("Nothing to check")
 
 
 def test_with_very_many_battles_a_certain_and_tiny_misfit_is_called_so() -> None:
@@ -188,7 +184,7 @@ def test_a_report_tells_the_figures_of_each_check_and_what_was_not_checked() -> 
         notes=["pairs", "drift"],
         pairs=PairsMisfit(p=0.001, size=0.042, worst=[first, last]),
         schedule=ScheduleMisfit(p=0.2, model="otter", points=-12.4, z=-1.34),
-        ties=TiesMisfit(p=0.5, close=0.1, close_expected=0.12, far=0.05, far_expected=0.06),
+        ties=TieLaw(p=0.5, close=0.1, close_expected=0.12, far=0.05, far_expected=0.06),
         drift=DriftMisfit(p=0.004, models=[Drifter("crane", points=55.0, error=14.0)]),
         not_checked=["slot: one side never wins: sides tell who won"],
     )

@@ -36,7 +36,7 @@ def board() -> ty.Leaderboard:
 
 
 def test_the_board_says_what_came_from_whom(board):
-    people = board.to_dict()["people"]
+    people = board.details.people
     assert people.method == "prediction-powered"
     assert 0.0 < people.lambda_ <= 1.0
     assert (people.labels, people.votes, people.judged_matchups) == (120, 120, 900)

@@ -160,9 +160,9 @@ def test_a_judges_liking_for_the_left_side_is_what_the_slot_term_finds(real_data
     for who in ("gpt3-crowd", "gpt4-crowd", "crowd"):
         table = read_battles(real_data / "llmfao" / f"{who}-comparisons.csv", default_source="human")
         points[who] = ty.rate(table, slot=True).details.coefficients["first slot"]
-    assert points["gpt3-crowd"]["ci_low"] > 100
-    assert points["gpt3-crowd"]["points"] == pytest.approx(400 * math.log10(1352 / 593), rel=0.35)
-    assert abs(points["gpt4-crowd"]["points"]) < 0.5 * points["gpt3-crowd"]["points"]
+    assert points["gpt3-crowd"].ci_low > 100
+    assert points["gpt3-crowd"].points == pytest.approx(400 * math.log10(1352 / 593), rel=0.35)
+    assert abs(points["gpt4-crowd"].points) < 0.5 * points["gpt3-crowd"].points
 
 
 def test_on_llmfao_wider_gaps_need_more_votes_to_swap(real_data):

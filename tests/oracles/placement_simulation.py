@@ -42,7 +42,7 @@ from tiltyard.ratings import (
     sandwich,
 )
 from tiltyard.ratings.bradley_terry import fit
-from tiltyard.ratings.one_model import OneRank
+from tiltyard.ratings.judge_scale import OneRank
 from tiltyard.ratings.tie_models import DAVIDSON
 
 SPREAD = 150.0 / POINTS_PER_LOGIT

@@ -85,7 +85,6 @@ class MissingVerdicts(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def total(self) -> int:
-        """All matchups, with a verdict or without."""
         return sum(self.planned.values())
 
     @property
@@ -131,7 +130,6 @@ class MissingVerdicts(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def facts(self) -> MissingCounts:
-        """What files say of them."""
         return MissingCounts(self.total, len(self), self.by_entrant, self.by_reason)
 
 

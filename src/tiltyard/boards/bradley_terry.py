@@ -51,11 +51,11 @@ from tiltyard.boards.preparation import (
     cluster_codes,
     comparisons,
     connected,
-    count_nameless,
     covariates,
     fixed_order,
     kind_of,
     known_models,
+    nameless,
     select,
     settle_sides,
     ties_have_no_answer,
@@ -155,7 +155,6 @@ class Solved(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def remarks(self) -> list[str]:
-        """What a reader should know of the battles and the fit."""
         fit_input, selected = self.fit_input, self.fit_input.selected
         clustered, because = fit_input.clustered.sentences(), TIES_BECAUSE.get(fit_input.ties_because)
         unbounded = fit_input.ties_because == "unbounded"
@@ -619,7 +618,6 @@ class BradleyTerry(EstimatorParameters):
         return replace(board, settings=msgspec.structs.replace(board.settings, shrink=prior))
 
     def _anchor_code(self, fit_input: FitInput) -> int | None:
-        """The number of the anchor among the models."""
         if self.anchor is None:
             return None
         table = fit_input.selected.table
@@ -670,7 +668,7 @@ class BradleyTerry(EstimatorParameters):
             clusters = Clusters()
         elif clusters is None and table.clusters is not None:
             column, shared = table.clusters.column, table.clusters.shared(table)
-            without, of = count_nameless(table, column, shared)
+            without, of = nameless(table, column, named=shared)
             absent = ((column, without, of),) if without > 0.0 else ()
             clusters = Clusters((column,), absent) if shared.any() else Clusters()
         elif clusters is None:
@@ -698,7 +696,6 @@ class BradleyTerry(EstimatorParameters):
         return fit_input, self._errors(fit_input, fitted)
 
     def _errors(self, fit_input: FitInput, fitted: BradleyTerryFit) -> Uncertainty:
-        """The sandwich of battles that are here."""
         if self._draws(fitted.cells.n_models):
             return drawn_sandwich(fitted, fit_input.rows, fit_input.counted, seed=self.seed)
         return sandwich(fitted, fit_input.rows, fit_input.counted)
@@ -787,7 +784,6 @@ class BradleyTerry(EstimatorParameters):
 
 
 def _notes(fit_input: FitInput, state: NDArray[np.int8], sure: Certainty, *, shrunk: bool) -> list[str | None]:
-    """Why an interval is open, rough or missing."""
     records = zip(state, *wins_and_losses(fit_input.counted.cells), strict=True)
     notes = shrink_notes(fit_input) if shrunk else [_reach_note(Reach(one), won, lost) for one, won, lost in records]
     rough = cluster_notes(sure.covariance, fit_input.clusters) or [None] * len(notes)

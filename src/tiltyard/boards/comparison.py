@@ -58,11 +58,9 @@ class BoardsByValue(Result):
     remarks: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The boards as ratings files."""
         return {"by": self.by, "boards": {value: RatingsFile.of(one).to_dict() for value, one in self.boards.items()}}
 
     def to_json(self) -> str:
-        """The boards as JSON text."""
         return json_text(self.to_dict())
 
     def render(self, format: str = "table") -> str:

@@ -180,7 +180,6 @@ def _results(title: str, report: RatingsFile, entry: RatingEntry, by: Evaluator)
 
 
 def _uncertainty(report: RatingsFile, entry: RatingEntry) -> dict[str, Any]:
-    """The interval; nothing where an end is open."""
     if entry.ci_low is None or entry.ci_high is None:
         return {}
     interval = report.settings.interval or IntervalFacts(kind="interval")

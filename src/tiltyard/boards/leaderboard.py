@@ -232,7 +232,7 @@ class Leaderboard(RankedModels, Result):
 
     def to_latex(self) -> str:
         """The table for a paper, for LaTeX with the package `booktabs`."""
-        return boards.text.as_latex(self)
+        return self.render("latex")
 
     def to_arrow(self) -> Any:
         """One row per model, best first, as an Arrow table."""
@@ -393,7 +393,6 @@ def _without_head(settings: BoardSettings) -> BoardSettings:
 
 
 def _facts(of: Leaderboard | RatingsFile) -> dict[str, Any]:
-    """What a ratings file says beside its head and its entries."""
     counted = (
         {}
         if of.n_battles is None
@@ -417,7 +416,6 @@ OUTCOMES = OUTCOME_LABELS[:3]
 
 
 def _places(board: Leaderboard, pairs: BattleTable | Iterable[Sequence[str]]) -> tuple[Any, Any]:
-    """Where the models of each pair stand on the board."""
     place = {entry.model: at for at, entry in enumerate(board)}
     if isinstance(pairs, BattleTable):
         known = np.array([_place(place, model) for model in pairs.models], dtype=np.intp)
@@ -440,7 +438,6 @@ def _place(place: dict[str, int], model: str) -> int:
 
 
 def _tie_parameter(board: Leaderboard, untied: float, source: str | None) -> float:
-    """The logarithm of the tie parameter that applies."""
     result = board.details.tie_parameters or {}
     if source is not None:
         check_choice("source", source, ("human", "llm-judge"))
@@ -480,7 +477,7 @@ def build_board(
 ) -> Leaderboard:
     """The board of a method: columns come in the order of the models, entries leave best first."""
     table: BattleTable = selected.table
-    counts = count_by_model(selected)
+    counts = ModelCounts.of(selected)
     sources = _sources(table, evaluated)
     rank = ranks(rating)
     order = np.argsort(rank)
@@ -532,23 +529,20 @@ class ModelCounts(msgspec.Struct, frozen=True, eq=False):
     ties: Floats
     both_bad: Floats
 
+    @classmethod
+    def of(cls, selected: RatedBattles) -> ModelCounts:
+        table, shape = selected.table, (len(selected.table.models), len(Outcome))
+        a, b = (sum_by_both(side, table.outcome, table.weight, shape).T for side in (table.model_a, table.model_b))
+        return cls(
+            wins=a[Outcome.A.code] + b[Outcome.B.code],
+            losses=a[Outcome.B.code] + b[Outcome.A.code],
+            ties=a[Outcome.TIE.code] + b[Outcome.TIE.code],
+            both_bad=per_model(selected.both_bad, selected.both_bad.weight),
+        )
+
     @property
     def battles(self) -> Floats:
-        """Everything the model took part in."""
         return self.wins + self.losses + self.ties + self.both_bad
-
-
-def count_by_model(selected: RatedBattles) -> ModelCounts:
-    """Count by model."""
-    table, m = selected.table, len(selected.table.models)
-    shape = m, len(Outcome)
-    in_a, in_b = (sum_by_both(side, table.outcome, table.weight, shape).T for side in (table.model_a, table.model_b))
-    return ModelCounts(
-        wins=in_a[Outcome.A.code] + in_b[Outcome.B.code],
-        losses=in_a[Outcome.B.code] + in_b[Outcome.A.code],
-        ties=in_a[Outcome.TIE.code] + in_b[Outcome.TIE.code],
-        both_bad=per_model(selected.both_bad, selected.both_bad.weight),
-    )
 
 
 def _sources(table: BattleTable, evaluated: str | None) -> list[str]:

@@ -543,7 +543,8 @@ def _corrected(
     rating, low, high = scaled(strength, fit.covariance)
     alone, alone_low, alone_high = scaled(fit.people.parameters.strength, fit.alone)
     places = rank_intervals(strength, apart(fit.covariance, estimator.level))
-    labels = _per_model(data, data.weight, data.matchup)
+    first, second = data.first[data.matchup], data.second[data.matchup]
+    labels = sum_by(first, data.weight, data.n_models) + sum_by(second, data.weight, data.n_models)
     return {
         name: replace(
             judge[name],
@@ -562,11 +563,6 @@ def _corrected(
         )
         for i, name in enumerate(names)
     }
-
-
-def _per_model(data: LabelledMatchups, weight: Floats, matchup: Ints | slice = slice(None)) -> Floats:
-    first, second = data.first[matchup], data.second[matchup]
-    return sum_by(first, weight, data.n_models) + sum_by(second, weight, data.n_models)
 
 
 def _details(
@@ -600,7 +596,6 @@ def _details(
 
 
 def _remarks(people: PeopleLabels, fit: PeopleFit, matched: _Matched) -> list[str]:
-    """What a reader of the corrected board has to know."""
     voters = people.voters
     by = f", {people.votes:,} votes by {voters:,} voter{'' if voters == 1 else 's'}" if voters else ""
     agreed = "no label names a winner where the judge does"

@@ -163,7 +163,6 @@ def pooled_boards(
 def _select(
     table: BattleTable, column: str, estimator: BradleyTerry, leave_out: Callable[[RatingError], None]
 ) -> list[tuple[str, RatedBattles]]:
-    """The battles of each value that are rated."""
     result = []
     for value, part in table.split(column):
         try:
@@ -269,7 +268,6 @@ def _tie_model(
 def _board(
     category: _Category, fit_input: FitInput, pooled: PooledFit, estimator: BradleyTerry, remarks: list[str]
 ) -> Leaderboard:
-    """One category's board out of the joint fit."""
     cells, tie = category.alone.counted.cells, pooled.shrunk.fit.parameters.tie[category.tie_group]
     if cells.n_groups == 1:
         tie = tie[category.alone.selected.table.source[:1]]

@@ -98,8 +98,10 @@ def read_for(
     absent = wanted.keys() - {*seen.columns, *seen.raw_columns}
     if absent:
         raise OptionError(f"the battles have no column {min(absent)!r}; they have {', '.join(seen.raw_columns)}.")
-    if times and not (in_order or clusters or "timestamp" in also) and _are_very_many(source.parts):
-        times = bool(wanted.pop("timestamp", None))
+    if times and not (in_order or clusters or "timestamp" in also):
+        size = sum(part.path.stat().st_size for part in source.parts)
+        if size > LARGE_BYTES and about_rows(source.parts) > MOST_TIMES:  # counted rather than held to look at times
+            times = bool(wanted.pop("timestamp", None))
     options = replace(
         reading.part(ReadBattlesOptions),
         columns=tuple(wanted),
@@ -108,11 +110,6 @@ def read_for(
         numbers=controls,
     )
     return source.read(options)
-
-
-def _are_very_many(parts: Sequence[BattleFile]) -> bool:
-    """Whether files have so many battles that they are counted rather than held to look at their times."""
-    return sum(part.path.stat().st_size for part in parts) > LARGE_BYTES and about_rows(parts) > MOST_TIMES
 
 
 def lacking(battles: BattleData, selection: Selection) -> MissingVerdicts:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tiltyard.battles import BattleData, BattleTable, Outcome, oddities, read_battles
 from tiltyard.boards.estimator import DRAWS_MAX, RATING_MAX, EstimatorParameters, check_level, check_number, check_whole
-from tiltyard.boards.leaderboard import Column, Leaderboard, build_board, count_by_model
+from tiltyard.boards.leaderboard import Column, Leaderboard, ModelCounts, build_board
 from tiltyard.boards.preparation import (
     Selection,
     asked_clusters,
@@ -205,7 +205,7 @@ class PermutationElo(EstimatorParameters):
             remarks += [*clusters.sentences(), SEM_REMARK]
             columns = ",".join(clusters.columns) or None
             interval = IntervalFacts(kind="sampling", level=self.level, cluster=columns)
-            wins = count_by_model(selected).wins > 0
+            wins = ModelCounts.of(selected).wins > 0
             notes = [
                 None if end is not None else ONLY_WON if won else ONLY_LOST for end, won in zip(low, wins, strict=True)
             ]
@@ -238,7 +238,6 @@ class PermutationElo(EstimatorParameters):
         )
 
     def n_shuffles(self, n_battles: int) -> int:
-        """How many shuffles of so many decisive battles are played."""
         if self.n_perms is not None:
             return self.n_perms
         return min(MANY_SHUFFLES, max(FEW_SHUFFLES, PLAYED_BATTLES // n_battles))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from operator import attrgetter
 
 import msgspec
@@ -76,12 +75,16 @@ def render(board: Leaderboard, format: str) -> str:
     check_choice("format", format, FORMATS)
     if format == "json":
         return board.to_json()
-    return {"table": as_table, "csv": as_csv, "md": as_markdown, "latex": as_latex}[format](board)
+    if format == "csv":
+        return Table.of_records(entry.to_dict() for entry in board).csv()
+    if format == "latex":
+        return board_table(board).latex(headline(board), footnotes(board))
+    return as_table(board) if format == "table" else as_markdown(board)
 
 
-def as_table(board: Leaderboard, *, strip: bool = True) -> str:
+def as_table(board: Leaderboard) -> str:
     """The table for people: rank interval, rating, interval, a picture of it, battles, and what they were."""
-    lines = board_table(board, strip=strip).text()
+    lines = board_table(board, strip=True).text()
     return "\n".join([headline(board), "", *lines, lines[1], *footnotes(board)])
 
 
@@ -91,19 +94,9 @@ def as_markdown(board: Leaderboard) -> str:
     return "\n".join([markdown_text(headline(board)), "", board_table(board).markdown(), "", *notes]) + "\n"
 
 
-def as_latex(board: Leaderboard) -> str:
-    """The table for LaTeX, with the package `booktabs`."""
-    return board_table(board).latex(headline(board), footnotes(board))
-
-
 def as_html(board: Leaderboard) -> str:
     """The table as HTML, for notebooks."""
     return board_table(board).html(headline(board), footnotes(board))
-
-
-def as_csv(board: Leaderboard) -> str:
-    """Every field of every entry as CSV; an open or absent value is empty."""
-    return Table.of_records(entry.to_dict() for entry in board).csv()
 
 
 def boards_as_csv(column: str, boards: Mapping[str, Leaderboard]) -> str:
@@ -181,7 +174,7 @@ def board_table(board: Leaderboard, *, strip: bool = False) -> Table:
     for extra in EXTRA_COLUMNS:
         if extra.head and any(entry.extra.get(extra.name) is not None for entry in board):
             columns.append(TableColumn(extra.head, extra.kind, max(digits, 2) if extra.name == "sem" else digits))
-            fields.append(partial(_extra, extra.name))
+            fields.append(lambda entry, name=extra.name: entry.extra.get(name))  # type: ignore[misc]
     if strips:
         columns.append(TableColumn("", left=True))
         fields.append(lambda entry: strips[board.entries.index(entry)])
@@ -192,10 +185,6 @@ def board_table(board: Leaderboard, *, strip: bool = False) -> Table:
         columns.append(TableColumn(title, "count"))
         fields.append(attrgetter(name))
     return Table(columns, [[field(entry) for field in fields] for entry in board])
-
-
-def _extra(name: str, entry: RatingEntry) -> Cell:
-    return entry.extra.get(name)
 
 
 def rank_text(entry: RatingEntry) -> str:
@@ -280,7 +269,6 @@ def footnotes(board: Leaderboard) -> list[str]:
 
 
 def _comparison_notes(comparison: BoardComparison) -> list[str]:
-    """How the board differs from another, in a line or two."""
     moved = [change for change in comparison.changes if change.places_gained]
     moved.sort(key=lambda change: -abs(change.places_gained))
     moves = ", ".join(f"{change.model} {change.rank_before}→{change.rank_after}" for change in moved[:6])
