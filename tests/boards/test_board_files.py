@@ -176,7 +176,17 @@ def test_unknown_fields_of_a_later_version_are_kept():
 
 
 @pytest.mark.parametrize(
-    "text", ["[]", "{}", '{"ratings": 3}', '{"ratings": [{"rating": 3}]}', '{"ratings": [5]}', "not json", ""]
+    "text",
+    [
+        "[]",
+        "{}",
+        '{"ratings": 3}',
+        '{"ratings": [{"rating": 3}]}',
+        '{"ratings": [5]}',
+        '{"ratings": [], "interval": 95}',
+        "not json",
+        "",
+    ],
 )
 def test_what_is_no_ratings_file_is_an_error_that_says_so(text, tmp_path):
     path = tmp_path / "x.json"

@@ -149,12 +149,12 @@ def rate_folder(folder: Path, recipe: Recipe) -> FolderRatings:
         )
     report = RatingsFile.of(board, arena=recipe.arena, model=recipe.model, judge_model=recipe.judge_model)
     floor = 0.0 if scale is None else POINTS_PER_LOGIT * scale.floor
-    calibration: JudgeAgainstPeople | UnsetType = UNSET
+    measured: JudgeAgainstPeople | UnsetType = UNSET
     if rating.scaled is not None and scale is not None:
-        calibration = _calibration(scale, rating.scaled, recipe.overall_level)
+        measured = _calibration(scale, rating.scaled, recipe.overall_level)
     facts = PlacementFacts(
         placement=PlacementMode(recipe.mode, recipe.overall_level),
-        calibration=calibration,
+        calibration=measured,
         sensitivity=sensitivity(board, recipe.model, recipe.sensitivity, floor),
         families=UNSET if families is None else families,
     )

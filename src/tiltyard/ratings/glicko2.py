@@ -86,8 +86,8 @@ class Glicko2Settings:
 
     def rules(self) -> Rules:
         """What the loops need of the settings."""
-        numbers = (self.scale, self.tau, self.deviation_min, self.deviation_max, self.epsilon)
-        return Rules(*map(float, numbers), int(self.max_iterations))
+        tau, least, most, epsilon = map(float, (self.tau, self.deviation_min, self.deviation_max, self.epsilon))
+        return Rules(float(self.scale), tau, least, most, epsilon, int(self.max_iterations))
 
 
 class Glicko2State(msgspec.Struct, frozen=True, eq=False):
@@ -160,7 +160,7 @@ def _g(deviation: ArrayLike) -> Floats:
 
 def _started(start: Glicko2State | int, settings: Glicko2Settings) -> Glicko2State:
     if isinstance(start, Glicko2State):
-        columns = (start.rating, start.deviation, start.volatility)
+        columns = [start.rating, start.deviation, start.volatility]
     else:
-        columns = tuple(np.full(start, one) for one in (settings.rating, settings.deviation, settings.volatility))
+        columns = [np.full(start, one) for one in (settings.rating, settings.deviation, settings.volatility)]
     return Glicko2State(*(np.array(column, dtype=np.float64) for column in columns))

@@ -31,7 +31,7 @@ from tiltyard.ratings.comparisons import TIED, PairCells, sum_by
 from tiltyard.ratings.graph import Reach
 from tiltyard.ratings.intervals import FEW
 from tiltyard.ratings.one_model import Anchors, OneModelFit, OneModelRows, bounds, fit_one, quantile
-from tiltyard.ratings.quantiles import normal_quantile, studentized_range_quantile
+from tiltyard.ratings.quantiles import studentized_range_quantile
 from tiltyard.ratings.tie_models import HALF
 from tiltyard.types import Floats, Ints
 
@@ -113,7 +113,7 @@ class JudgeScale(msgspec.Struct, frozen=True, eq=False):
         return self.tau / self.slope
 
     def slope_interval(self, level: float) -> tuple[float, float]:
-        half = quantile(level, self.degrees, None) * math.sqrt(self.slope_variance)
+        half = quantile(level, self.degrees) * math.sqrt(self.slope_variance)
         return self.slope - half, self.slope + half
 
 
@@ -157,13 +157,9 @@ class ScaledPlacement(msgspec.Struct, frozen=True, eq=False):
     def rank_degrees(self) -> float:
         return self.degrees
 
-    def interval(self, level: float, *, critical: float | None = None) -> tuple[float | None, float | None]:
-        """The interval of the strength, None on a side that nothing bounds.
-
-        `critical` (Pocock's constant) takes the place of Student's quantile where it is larger.
-        """
-        cut = quantile(level, self.degrees, critical)
-        return bounds(self.strength, cut * math.sqrt(self.variance.total), self.reach)
+    def interval(self, level: float) -> tuple[float | None, float | None]:
+        """The interval of the strength, None on a side that nothing bounds."""
+        return bounds(self.strength, quantile(level, self.degrees) * math.sqrt(self.variance.total), self.reach)
 
 
 class _VerdictFit(msgspec.Struct, frozen=True, eq=False):
@@ -386,29 +382,23 @@ Placed = OneModelFit | ScaledPlacement
 """A new model's strength with what its rank depends on."""
 
 
-def rank_of_one(placed: Placed, anchors: Anchors, *, level: float, critical: float | None = None) -> OneRank:
+def rank_of_one(placed: Placed, anchors: Anchors, *, level: float) -> OneRank:
     """The new model's rank among m anchors, with an interval that is true for all comparisons at once.
 
     An anchor is above or below when the difference exceeds c standard errors of that difference, c = q(m + 1)/√2 of the
     studentized range, as on every board (`ranks`). Comparing one model with m needs less, so c is on the safe side.
-    With `critical` (Pocock's constant for one comparison) c grows in the ratio of `critical` to the normal quantile: at
-    the smaller error per comparison that m comparisons leave, Pocock's own ratio is smaller still.
     """
-    above, below = told_apart(placed, anchors, level=level, critical=critical)
+    above, below = told_apart(placed, anchors, level=level)
     rank = 1 + int((placed.strength < anchors.strength).sum())
     return OneRank(rank, 1 + int(below.sum()), len(anchors) + 1 - int(above.sum()))
 
 
-def told_apart(
-    placed: Placed, anchors: Anchors, *, level: float, critical: float | None = None
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+def told_apart(placed: Placed, anchors: Anchors, *, level: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """The anchors that the new model is surely above, and those that it is surely below, all at once.
 
     A model that nothing bounds from below is surely above no model, and the other way round.
     """
     cut = studentized_range_quantile(level, len(anchors) + 1, placed.rank_degrees) / math.sqrt(2.0)
-    if critical is not None:
-        cut *= critical / normal_quantile(level)
     ahead = placed.strength - anchors.strength
     width = cut * np.sqrt(anchors.difference_variances(placed.own_variance, placed.opponent_share))
     above = (ahead > width) & (placed.reach not in (Reach.WINLESS, Reach.APART))

@@ -120,25 +120,17 @@ class OneModelFit(msgspec.Struct, frozen=True, eq=False):
         """Degrees of freedom for comparing with all anchors at once: clusters − 1, or infinity row by row."""
         return self.degrees if self.clustered else math.inf
 
-    def interval(
-        self, level: float, *, anchors: Anchors | None = None, critical: float | None = None
-    ) -> tuple[float | None, float | None]:
-        """The interval of the strength, None on a side that nothing bounds.
-
-        Without `anchors` the anchors are taken as certain; with them their uncertainty is added. `critical` takes the
-        place of Student's quantile where it is larger: for an interval that is looked at repeatedly, Pocock's constant.
-        """
-        inherited = 0.0 if anchors is None else anchors.handed_on(self.opponent_share)
-        cut = quantile(level, self.degrees, critical)
-        half = cut * math.sqrt(self.sandwich + inherited)
+    def interval(self, level: float) -> tuple[float | None, float | None]:
+        """The interval of the strength if the anchors are certain, None on a side that nothing bounds."""
+        half = quantile(level, self.degrees) * math.sqrt(self.sandwich)
         if self.few:
-            half = max(half, (critical or normal_quantile(level)) * math.sqrt(self.fisher + inherited))
+            half = max(half, normal_quantile(level) * math.sqrt(self.fisher))
         return bounds(self.strength, half, self.reach)
 
 
-def quantile(level: float, degrees: float, critical: float | None) -> float:
-    """Standard errors to either side: Student's quantile, or the critical value of repeated looks if that is larger."""
-    return max(float(t_quantile(level, np.array([degrees]))[0]), critical or 0.0)
+def quantile(level: float, degrees: float) -> float:
+    """Standard errors to either side: Student's quantile."""
+    return float(t_quantile(level, np.array([degrees]))[0])
 
 
 def bounds(strength: float, half_width: float, reach: Reach) -> tuple[float | None, float | None]:
