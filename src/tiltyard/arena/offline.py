@@ -19,7 +19,7 @@ import numpy as np
 
 from tiltyard.arena.policy import IntervalRules, SpeakFor
 from tiltyard.arena.votes import VoteTable
-from tiltyard.boards import BradleyTerry, Effect, Leaderboard
+from tiltyard.boards import BradleyTerry, Coefficient, Leaderboard
 from tiltyard.ratings import RankIntervals, kendall_tau
 from tiltyard.types import Floats
 
@@ -179,7 +179,7 @@ def offline_board(
     )
 
 
-def _worth(coefficients: Mapping[str, Effect]) -> list[str]:
+def _worth(coefficients: Mapping[str, Coefficient]) -> list[str]:
     """What each control is worth, in words."""
     words = {"len": "longer answers", "headings": "more headings", "lists": "more list items", "bold": "more bold text"}
     remarks = []

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         DEFAULT_INPUT, METHODS, Estimator, lacking, make_estimator, open_source, rate, rate_by, rate_with,
         rate_with_people, read_for, start_hashing,
     )
-    from tiltyard.boards.record import BoardComparison, BoardDetails, BoardSettings, Effect, RoundsFacts
+    from tiltyard.boards.record import BoardComparison, BoardDetails, BoardSettings, Coefficient, RoundsFacts
     from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
     from tiltyard.boards.text import (
         CLUSTER_NAMES, FORMATS, NOT_FOR_PICKED, as_table, footnotes, headline, interval_head, interval_text,

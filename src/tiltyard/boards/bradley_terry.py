@@ -66,7 +66,7 @@ from tiltyard.boards.record import (
     BoardDetails,
     BoardSettings,
     ClusterColumn,
-    Effect,
+    Coefficient,
     IntervalFacts,
     ShrinkFacts,
 )
@@ -419,17 +419,17 @@ def interval_settings(covariance: Uncertainty | None, columns: tuple[str, ...]) 
 
 def coefficients(
     names: list[str], fitted: BradleyTerryFit, covariance: Uncertainty | None, level: float
-) -> dict[str, Effect]:
+) -> dict[str, Coefficient]:
     """Each coefficient in rating points: what one typical difference (or the first slot) is worth."""
     m = fitted.cells.n_models
     rows = {}
     for k, name in enumerate(names):
         value = POINTS_PER_LOGIT * float(fitted.parameters.coefficient[k])
-        rows[name] = Effect(value)
+        rows[name] = Coefficient(value)
         if covariance is not None:
             cut = float(t_quantile(level, np.array(covariance.all_degrees)))
             half = POINTS_PER_LOGIT * cut * math.sqrt(max(covariance.variance(m + k), 0.0))
-            rows[name] = Effect(value, value - half, value + half)
+            rows[name] = Coefficient(value, value - half, value + half)
     return rows
 
 

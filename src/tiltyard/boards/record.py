@@ -150,7 +150,7 @@ class BoardSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The mean rating of a published board."""
 
 
-class Effect(msgspec.Struct, frozen=True):
+class Coefficient(msgspec.Struct, frozen=True):
     """Points with their interval."""
 
     points: float
@@ -278,7 +278,7 @@ class BoardDetails(msgspec.Struct, frozen=True, kw_only=True):
     """Of bt, at its maximum."""
     tie_parameters: dict[str, float] | UnsetType = UNSET
     """Davidson's ν, or Rao–Kupper's η, for `all`, or for `human` and `llm-judge` separately."""
-    coefficients: dict[str, Effect] | UnsetType = UNSET
+    coefficients: dict[str, Coefficient] | UnsetType = UNSET
     """Effects of slot and style."""
     n_clusters: float | UnsetType = UNSET
     """Independent units behind the intervals."""

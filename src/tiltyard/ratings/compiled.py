@@ -96,14 +96,14 @@ def compile_mode() -> str:
 
 def cache_folder() -> Path | None:
     """The folder for compiled code of this version, made if needed; None where none can be written."""
-    from tiltyard import __version__
+    from importlib.metadata import PackageNotFoundError, version
 
     try:
-        folder = _cache_root() / "compiled" / __version__
+        folder = _cache_root() / "compiled" / version("tiltyard")
         # What is loaded from here is executed, so the folder belongs to the user alone.
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
-    except (OSError, RuntimeError):  # RuntimeError: a user without a home
+    except (OSError, RuntimeError, PackageNotFoundError):  # RuntimeError: a user without a home
         return None
     return folder
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from tiltyard.bank import STYLE, AnswerStyles
 from tiltyard.battles import BattleTable, Codes, Outcome, Source
-from tiltyard.boards import CENTRE, BradleyTerry, Effect, Leaderboard, RatingsFile, coefficients
+from tiltyard.boards import CENTRE, BradleyTerry, Coefficient, Leaderboard, RatingsFile, coefficients
 from tiltyard.decisions import mean_result, results_of_a
 from tiltyard.decisions.contrast import contrast
 from tiltyard.errors import TiltyardError
@@ -75,7 +75,7 @@ class StyleEffect(msgspec.Struct, frozen=True, kw_only=True):
 
     features: tuple[str, ...]
     """The features that were controlled for."""
-    points: dict[str, Effect] = {}
+    points: dict[str, Coefficient] = {}
     """By feature: `points` of a typical difference, and `ci_low` and `ci_high`."""
     missing: str | None = None
     """Why there is no controlled win rate, if so."""
