@@ -101,13 +101,6 @@ class Design(msgspec.Struct, frozen=True, eq=False):
             np.bincount(self.first[cases], minlength=m) + np.bincount(self.second[cases], minlength=m), dtype=np.float64
         )
 
-    def prompts_per_entrant(self, cases: Bools) -> Floats:
-        """On how many prompts of the cases each entrant is."""
-        seen = np.zeros((self.n_entrants, self.n_prompts), dtype=bool)
-        for side in (self.first, self.second):
-            seen[side[cases], self.prompt[cases]] = True
-        return np.asarray(seen.sum(axis=1), dtype=np.float64)
-
 
 class Estimates(msgspec.Struct, frozen=True, eq=False):
     """What a fit says: strengths, the variance of each and of every difference, and degrees of freedom.
@@ -133,10 +126,6 @@ class RoundDecision(msgspec.Struct, frozen=True, eq=False):
     rivals: Bools
     too_close: Bools
     wanted: Floats
-
-    @property
-    def settled(self) -> bool:
-        return not self.wanted.any()
 
 
 def look_error(goal: RoundGoal, level: float, look: int, looks: int) -> float:
@@ -446,9 +435,12 @@ class AdaptiveRounds:
         now = design.per_entrant(self.judged)
         most = now + self.opponents * left + self._added * later * design.n_prompts
         planned = np.minimum(most, design.per_entrant(np.ones(len(design), dtype=bool)))
+        met = np.zeros((design.n_entrants, design.n_prompts), dtype=bool)
+        for side in (design.first, design.second):
+            met[side[self.judged], design.prompt[self.judged]] = True
         with np.errstate(divide="ignore", invalid="ignore"):
             verdicts = np.nan_to_num(now / planned, nan=1.0, posinf=1.0)
-            seen = np.nan_to_num(design.prompts_per_entrant(self.judged) / last_prompt, nan=1.0, posinf=1.0)
+            seen = np.nan_to_num(met.sum(axis=1) / last_prompt, nan=1.0, posinf=1.0)
         noise = np.minimum(estimates.noise, estimates.variance)
         with np.errstate(invalid="ignore"):  # an entrant that no fit knows has an infinite variance
             rest = estimates.variance - noise
@@ -520,7 +512,7 @@ class AdaptiveRounds:
             return "the calls of the budget are made"
         if len(self.records) >= self.settings.maximum:
             return "all planned rounds are over"
-        if self.estimates is not None and self.decision.settled:
+        if self.estimates is not None and not self.decision.wanted.any():
             return "the rounds that are left would hardly tell the remaining pairs apart"
         return None
 

@@ -87,7 +87,7 @@ MOST_CATEGORIES = 40
 def habits_of(run: Run, dimension: str) -> JudgeHabits | None:
     """The judge's habits in a dimension, as the manifest has them."""
     record = (run.results.get("dimensions") or {}).get(dimension) or {}
-    return JudgeHabits.from_record(record["habits"]) if "habits" in record else None
+    return msgspec.convert(record["habits"], JudgeHabits) if "habits" in record else None
 
 
 def why_no_board(run: Run, dimension: Dimension) -> str:
