@@ -41,9 +41,7 @@ class RoundGoal(msgspec.Struct, frozen=True):
     """
 
     kind: Kind
-    """`top`, `order`, `width` or `budget`."""
     limit: float | None = None
-    """Points that an interval may be wide, from end to end; or calls."""
 
     @classmethod
     def parse(cls, text: str) -> RoundGoal:
@@ -249,18 +247,7 @@ ADDED_OPPONENTS = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundSettings:
-    """How adaptive rounds go.
-
-    Parameters:
-        goal: What they go on for.
-        opponents: How many opponents an entrant meets on a prompt, in each round; None: a third of the others, at least
-            one and at most three.
-        prompts: How many prompts a round has; None: so many that the first two thirds of the rounds see them all.
-        maximum: How many rounds there are at most: the looks over which the error rate is divided.
-        level: Confidence level of the decision.
-        seed: Draws the order of the prompts and varies the opponents.
-        calls_per_case: 2 where both orders are judged.
-    """
+    """How adaptive rounds go: a goal, and what a tournament file says below `rounds`."""
 
     goal: RoundGoal
     opponents: int | None = None
@@ -269,6 +256,7 @@ class RoundSettings:
     level: float = 0.95
     seed: int = 0
     calls_per_case: int = 2
+    """Both orders, all judges of a panel, all repeats."""
 
     def __post_init__(self) -> None:
         for name in ("opponents", "prompts", "maximum"):
@@ -367,7 +355,6 @@ class AdaptiveRounds:
 
     @property
     def _cases_left(self) -> int | None:
-        """How many more cases the calls of the budget allow; None if they are not limited."""
         goal = self.settings.goal
         if goal.kind != "budget" or goal.limit is None:
             return None
@@ -380,12 +367,10 @@ class AdaptiveRounds:
 
     @property
     def _block(self) -> int:
-        """How many new prompts a round has."""
         return self.settings.prompts or max(1, math.ceil(self.design.n_prompts / self.settings.sweep))
 
     @property
     def _added(self) -> int:
-        """How many opponents a round adds on each prompt once all prompts were seen."""
         return max(1, round(ADDED_OPPONENTS * (self.design.n_entrants - 1)))
 
     def _decide(self, estimates: Estimates) -> RoundDecision:

@@ -143,14 +143,12 @@ class QuestionKeys(LazySequence[tuple[str, ...]]):
 
     @property
     def n_questions(self) -> int:
-        """How many questions there are, counting those that share a key separately."""
         return len(self._keys)
 
     def key(self, number: int) -> str:
         return self._bytes[32 * number : 32 * (number + 1)].hex()
 
     def number_of(self, key: str) -> int | None:
-        """The first question with this key, or None."""
         try:
             raw = np.array([bytes.fromhex(key)], "S32")
         except ValueError:
@@ -160,7 +158,6 @@ class QuestionKeys(LazySequence[tuple[str, ...]]):
         return number if number >= 0 and self._keys[number] == raw[0] else None
 
     def digests(self) -> Digests:
-        """The first 128 bits of every key."""
         return np.frombuffer(self._bytes, "S16")[::2]
 
     def first_of_equals(self) -> NDArray[np.bool_]:
@@ -546,7 +543,6 @@ class _CachedVerdicts:
         self.stats: dict[str, JudgingStats] = {}
 
     def count(self, hits: Mapping[str, int], tally: Totals) -> None:
-        """Fill in `stats`, once everything is asked."""
         self._places = {}
         for dimension, keys in self._keys.items():
             cache, totals = self._caches[dimension], tally.groups.get(dimension, GroupTotals())

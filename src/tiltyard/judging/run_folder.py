@@ -20,7 +20,7 @@ from tiltyard.judging.language_model import LanguageModelJudge
 from tiltyard.judging.panel import panel_members
 from tiltyard.judging.questions import JudgeSettings
 from tiltyard.judging.recorded import RecordedJudge
-from tiltyard.judging.records import Judgment, Matchup, Verdict, settle
+from tiltyard.judging.records import JudgedAnswer, Judgment, Matchup, Verdict, settle
 from tiltyard.judging.verdicts import Judge, JudgingResult, JudgingStats, add_stats
 from tiltyard.llm import (
     PYTHON,
@@ -193,8 +193,9 @@ def usage_report(judged: JudgingResult, prices: PriceTable) -> dict[str, Any]:
 
 def _verdicts(judged: JudgingResult, dimension: str, judge: str | None = None) -> Iterator[Verdict]:
     """All verdicts of a dimension, or those of one judge, canaries included; a provider may be spelt in capitals."""
-    for judged_case in chain(*(of.get(dimension, ()) for of in (judged.judgments, judged.canaries, judged.answers))):
-        for verdict in judged_case.raw:
+    settled = judged.judgments.get(dimension, ()), judged.canaries.get(dimension, ())
+    for each in chain[Judgment | JudgedAnswer](*settled, judged.answers.get(dimension, ())):
+        for verdict in each.raw:
             if judge is None or verdict.judge_model.casefold() == judge.casefold():
                 yield verdict
 

@@ -103,9 +103,7 @@ class BaselineTable(msgspec.Struct, frozen=True, kw_only=True):
 def rate_against(table: BattleTable, baseline: str) -> BaselineTable | None:
     """The win rates of everyone else against the baseline; None without a battle.
 
-    Parameters:
-        table: The battles of a dimension, with the columns of `STYLE` if they are to be controlled for.
-        baseline: The entrant that everyone else met.
+    A style is controlled for where the battles have the columns of `STYLE`.
     """
     if not len(table):
         return None
