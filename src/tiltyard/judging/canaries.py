@@ -234,7 +234,9 @@ def _score(kind: str, judgments: list[Judgment], ties_count: bool) -> CanaryScor
             MissedCanary(judgment.prompt_id, kind, _answer(judgment))
             for judgment in judgments
             if judgment.winner != GOOD
-            and (ties_count or judgment.status != "ok" or BAD in [_chosen(judgment, each) for each in judgment.raw])
+            and (
+                ties_count or judgment.status != "ok" or BAD in [_chosen(judgment, verdict) for verdict in judgment.raw]
+            )
         ),
     )
 

@@ -258,7 +258,7 @@ def settled_canaries(plan: JudgingPlan, verdicts: Verdicts, dimension: str, judg
         entrant_a, entrant_b = (answer.entrant for answer in answers)
         # in the words of pairs, for the message about it; a failure stays one
         label = VerdictLabel.TIE if winner is None else VerdictLabel.A if winner == entrant_a else VerdictLabel.B
-        given = (verdict for answer in answers for verdict in answer.raw)
+        raw = (verdict for answer in answers for verdict in answer.raw)
         return Judgment(
             prompt_id=answers[0].prompt_id,
             dimension=dimension,
@@ -269,7 +269,7 @@ def settled_canaries(plan: JudgingPlan, verdicts: Verdicts, dimension: str, judg
             status="ok" if readable else "failed",
             raw=tuple(
                 replace(verdict, verdict=label) if verdict.verdict is VerdictLabel.SCORED else verdict
-                for verdict in given
+                for verdict in raw
             ),
         )
 

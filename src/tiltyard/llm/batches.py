@@ -364,8 +364,8 @@ class Batches:
         before = held.error
         if before is None:
             held.failing_since = self._parts.now()
-        kinds = [(one.damaged, one.timed_out, one.unreachable) for one in (before, error) if one is not None]
-        held.failures = held.failures + 1 if kinds[0] == kinds[-1] and before is not None else 1
+        old, new = ((kind.damaged, kind.timed_out, kind.unreachable) for kind in (before or error, error))
+        held.failures = held.failures + 1 if before is not None and old == new else 1
         held.error = error
         if held.failures == 1:
             self._parts.notice(f"{error} Open batches continue; checking again later.")

@@ -203,9 +203,10 @@ def _single_judge(
     shared = member.base_url is None and (config.base_url is None or address is not None)
     headers = member.headers if member.headers is not None else config.headers if shared else {}
     stated = {key: value for key, value in msgspec.structs.asdict(config).items() if key in JUDGE}
-    own = {key: value for key, value in msgspec.structs.asdict(member).items() if key in JUDGE and value is not None}
+    settings = msgspec.structs.asdict(member)
+    of_member = {key: settings[key] for key in JUDGE & settings.keys() if settings[key] is not None}
     return judge_by_name(
-        JudgeSettings(**stated | own),
+        JudgeSettings(**stated | of_member),
         folder=setup.judgments_dir,
         asking=replace(asking, headers=headers),
         base_url=address,
