@@ -20,7 +20,7 @@ from tiltyard.boards import BoardDetails, BoardSettings, RatingsFile
 from tiltyard.boards.leaderboard import HEAD
 from tiltyard.boards.text import EXTRA_COLUMNS
 from tiltyard.placement import PlacementManifest
-from tiltyard.placement.manifest import PlacementFacts, StartedManifest
+from tiltyard.placement.folder import PlacementFacts, StartedManifest
 from tiltyard.schemas import SCHEMAS, schema_file
 from tiltyard.tournament.artifacts import RunManifest
 from tiltyard.tournament.config import Config
