@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections import Counter, deque
+from collections import deque
 
 import msgspec
 import numpy as np
@@ -181,8 +181,8 @@ def decode_state(data: bytes, votes: VoteBook | None = None) -> ArenaState:
     for grid, cells in zip(_grids(state.tallies), frozen.grids, strict=True):
         grid.view[:] = np.frombuffer(cells, dtype=np.int32).reshape(grid.view.shape)
     for low, high, prompt, n in frozen.pair_prompts:
-        state.tallies.pair_prompts.setdefault((low, high), Counter())[prompt] = n
-    state.tallies.restored()
+        state.tallies.pair_prompts.setdefault((low, high), {})[prompt] = n
+    state.tallies.decisive_votes = int(state.tallies.wins.view.sum())
     _fill_schedule(state.schedule, frozen)
     return state
 
@@ -224,4 +224,5 @@ def _fill_schedule(schedule: Schedule, frozen: StoredState) -> None:
     schedule.window = deque(frozen.window)
     schedule.meetings = {(low, high): deque(prompts) for low, high, prompts in frozen.meetings}
     schedule.resize(policy.window_matchups, policy.diversity_last)
-    schedule.restore_in_flight(frozen.in_flight)
+    for served in frozen.in_flight:
+        schedule.reserve(served)
