@@ -25,7 +25,7 @@ from tiltyard.arena.matchmaking import (
     uncertainty,
 )
 from tiltyard.arena.matchmaking.contender import ContenderMeeting, Kind, below_floor
-from tiltyard.arena.matchmaking.exposure import TrafficCap, targets
+from tiltyard.arena.matchmaking.exposure import over_traffic_cap, targets
 from tiltyard.arena.matchmaking.matchup import draw, draw_one, tied_best
 from tiltyard.arena.matchmaking.tables import WorkingTables
 from tiltyard.arena.matchmaking.voter_view import VoterView
@@ -35,6 +35,11 @@ from tiltyard.arena.tallies import pair_of
 
 def view_of(yard: Yard) -> VoterView:
     return VoterView(yard.state, SeenMatchups(), WorkingTables(), capped=True)
+
+
+def over_cap(schedule: SimpleNamespace, share: float = 0.25, span: int = 40) -> set[int]:
+    policy = Policy(traffic_cap=share, traffic_cap_even_shares=1e-6, traffic_cap_from=span)
+    return over_traffic_cap(schedule, policy, 10)
 
 
 def targets_of(yard: Yard) -> np.ndarray:
@@ -513,7 +518,7 @@ def test_the_traffic_cap_counts_the_window_as_it_is_before_it_is_full(early: int
     window.extend((1 + n % 9, 1 + (n + 4) % 9, 0) for n in range(99 - early))
     in_window = np.bincount([model for a, b, _ in window for model in (a, b)], minlength=10)
     schedule = SimpleNamespace(window=window, in_window=in_window)
-    assert TrafficCap(share=0.25, span=40).reached(schedule) == set(reached)
+    assert over_cap(schedule) == set(reached)
 
 
 def test_a_full_window_loses_its_oldest_matchup_to_the_next() -> None:
@@ -522,9 +527,9 @@ def test_a_full_window_loses_its_oldest_matchup_to_the_next() -> None:
     window.extend((1 + n % 9, 1 + (n + 4) % 9, 0) for n in range(75))
     in_window = np.bincount([model for a, b, _ in window for model in (a, b)], minlength=10)
     schedule = SimpleNamespace(window=window, in_window=in_window)
-    assert 0 in TrafficCap(share=0.25, span=40).reached(schedule)
+    assert 0 in over_cap(schedule)
     in_window[0] = 24
-    assert 0 not in TrafficCap(share=0.25, span=40).reached(schedule)
+    assert 0 not in over_cap(schedule)
 
 
 @pytest.mark.parametrize(("late", "reached"), [(9, []), (10, [0])])
@@ -533,13 +538,13 @@ def test_the_traffic_cap_counts_the_latest_matchups_on_both_sides(late: int, rea
     window = deque([(1 + n % 9, 1 + (n + 4) % 9, 0) for n in range(100)], maxlen=2000)
     window.extend((1 + n % 9, 0, 0) for n in range(late))
     in_window = np.bincount([model for a, b, _ in window for model in (a, b)], minlength=10)
-    latest = TrafficCap(share=0.25, span=40).reached(SimpleNamespace(window=window, in_window=in_window))
+    latest = over_cap(SimpleNamespace(window=window, in_window=in_window))
     assert [model for model in latest if model == 0] == reached
 
 
 def test_a_cap_that_holds_from_the_first_matchup_on_looks_at_the_window_alone() -> None:
     schedule = SimpleNamespace(window=deque([(0, 1, "coverage")], maxlen=4), in_window=np.array([1, 1, 0, 0]))
-    assert TrafficCap(share=0.9, span=1).reached(schedule) == {0, 1}
+    assert over_cap(schedule, share=0.9, span=1) == {0, 1}
 
 
 def test_of_what_was_seen_the_oldest_is_repeated() -> None:

@@ -337,7 +337,17 @@ def prepare_import(
         if bank is not None:
             plan.add_prompts(bank, reserve=reserve)
         described = {} if cards is None else read_cards(cards)
-        folders = {} if responses is None else response_files(responses)
+        folders: dict[str, Path] = {}
+        if responses is not None and responses.is_file():
+            if not (responses.name.startswith(PREFIX) and responses.name.endswith(SUFFIX)):
+                raise BankError(f"{responses}: a response file is called responses_<model>.jsonl. Rename it.")
+            folders[responses.name[len(PREFIX) : -len(SUFFIX)]] = responses.parent
+        elif responses is not None:
+            folders = dict.fromkeys(models_in(responses) if responses.is_dir() else (), responses)
+            if not folders:
+                raise BankError(
+                    f"{responses} has no responses_<model>.jsonl. Check the path, or fill it with `tiltyard generate`."
+                )
         spelled = {unicodedata.normalize("NFC", model.model): model.model for model in catalog.models}
         for name in dict.fromkeys([*folders, *described]):
             if (same := spelled.setdefault(unicodedata.normalize("NFC", name), name)) != name:
@@ -358,18 +368,6 @@ def carry_out(arena: Arena, plan: Import) -> None:
     """Write what an import found, a part at a time, each with its files."""
     for bodies, files in plan.parts():
         arena.append(bodies, files)
-
-
-def response_files(path: Path) -> dict[str, Path]:
-    """The folder of each model's response file, by model."""
-    if path.is_file():
-        if not (path.name.startswith(PREFIX) and path.name.endswith(SUFFIX)):
-            raise BankError(f"{path}: a response file is called responses_<model>.jsonl. Rename it.")
-        return {path.name[len(PREFIX) : -len(SUFFIX)]: path.parent}
-    result = models_in(path) if path.is_dir() else []
-    if not result:
-        raise BankError(f"{path} has no responses_<model>.jsonl. Check the path, or fill it with `tiltyard generate`.")
-    return dict.fromkeys(result, path)
 
 
 def in_parts(bodies: list[Any]) -> list[list[Any]]:

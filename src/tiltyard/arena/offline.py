@@ -166,6 +166,12 @@ def offline_board(
                 note=entry.note,
             )
         )
+    words = {"len": "longer answers", "headings": "more headings", "lists": "more list items", "bold": "more bold text"}
+    worth = []
+    for name, result in board.details.get("coefficients", {}).items():
+        points, low, high = (result[key] for key in ("points", "ci_low", "ci_high"))
+        around = "" if low is None or high is None else f" ({low:.0f} to {high:.0f})"
+        worth.append(f"{words.get(name, name)}: {points:+.0f} points{around}".replace("-", "−"))
     return OfflineBoard(
         tuple(rows),
         sum(row.votes for row in rows) // 2,
@@ -174,20 +180,9 @@ def offline_board(
         rules.anytime,
         _tau([(row.rating, -row.live_rank) for row in rows if row.live_rank is not None]),
         _tau([(row.rating, row.even_pairs_rating) for row in rows if row.even_pairs_rating is not None]),
-        (*board.remarks, *_worth(board.details.get("coefficients", {}))),
+        (*board.remarks, *worth),
         board.details.get("misfit"),
     )
-
-
-def _worth(coefficients: Mapping[str, Mapping[str, float | None]]) -> list[str]:
-    """What each control is worth, in words."""
-    words = {"len": "longer answers", "headings": "more headings", "lists": "more list items", "bold": "more bold text"}
-    remarks = []
-    for name, result in coefficients.items():
-        points, low, high = (result[key] for key in ("points", "ci_low", "ci_high"))
-        around = "" if low is None or high is None else f" ({low:.0f} to {high:.0f})"
-        remarks.append(f"{words.get(name, name)}: {points:+.0f} points{around}".replace("-", "−"))
-    return remarks
 
 
 def _even_pairs(votes: VoteTable, estimator: BradleyTerry) -> Leaderboard:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Literal
 
@@ -37,7 +37,6 @@ from tiltyard.validity import (
     Known,
     LaneShare,
     Publication,
-    QualityFlag,
     QualityVotes,
     SideBalance,
     Standings,
@@ -360,13 +359,6 @@ class WeeklyReport(msgspec.Struct, frozen=True, eq=False):
         )
 
 
-def failing_model(flag: QualityFlag, votes: VoteTable) -> FailingModel:
-    """A model that fails its readers, with names of models and prompts for their numbers."""
-    worst = (msgspec.structs.asdict(one) | {"prompt": votes.prompts[one.prompt]} for one in flag.worst_prompts)
-    facts = msgspec.structs.asdict(flag) | {"model": votes.models[flag.model]}
-    return FailingModel(**facts | {"worst_prompts": tuple(FailingPrompt(**one) for one in worst)})
-
-
 def weekly_report(state: ArenaState, period: Period, result: Findings | None = None) -> WeeklyReport:
     """The report over a period, of the state at its end; findings add intervals, badges' ranges and calibration."""
     result = Findings() if result is None else result
@@ -384,6 +376,11 @@ def weekly_report(state: ArenaState, period: Period, result: Findings | None = N
     least, models = rules.quality_votes, state.order()
     rising = rising_both_bad(looked_at, models, least_votes=least, least_rise=rules.quality_rise)
     high = high_both_bad(looked_at, models, least_votes=least, level=rules.quality_level)
+    failing = []
+    for flag in (*rising, *(flag for flag in high if flag.model not in {flag.model for flag in rising})):
+        worst = (msgspec.structs.asdict(cell) | {"prompt": votes.prompts[cell.prompt]} for cell in flag.worst_prompts)
+        facts = msgspec.structs.asdict(flag) | {"model": votes.models[flag.model]}
+        failing.append(FailingModel(**facts | {"worst_prompts": tuple(FailingPrompt(**cell) for cell in worst)}))
     ready = ready_contenders(state, conservative_order(state, np.array(order, dtype=np.int64)))
     before = period.served.before_contender
     was_open = bool(votes.by_contender_lane[votes.at < period.since].any())
@@ -417,10 +414,7 @@ def weekly_report(state: ArenaState, period: Period, result: Findings | None = N
         lanes_on=state.phase > 1,
         contender_lane=ContenderLane(*ready, state.policy.contender_opens_at, 0 if was_open or by_chance else before),
         sides=side_balance(period.served.model_a, period.served.model_b, shown[order], as_a[order]),
-        quality=tuple(
-            failing_model(flag, votes)
-            for flag in (*rising, *(flag for flag in high if flag.model not in {flag.model for flag in rising}))
-        ),
+        quality=tuple(failing),
         flags=period.flags,
         exclusions=period.exclusions,
         blind=is_blind(state),
@@ -446,9 +440,3 @@ def window_exposure(state: ArenaState, votes: VoteTable, order: list[int]) -> Ex
         window,
         tolerance=state.policy.exposure_tolerance,
     )
-
-
-def closed_only(kinds: Mapping[str, int], served: Iterable[str], state: ArenaState) -> dict[str, int]:
-    """Counts of events by kind, in which a matchup counts as served once it is closed."""
-    still_open = sum(name in state.schedule.in_flight for name in served)
-    return {kind: n - still_open if kind == "matchup_served" else n for kind, n in kinds.items()}

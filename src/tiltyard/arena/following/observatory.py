@@ -23,9 +23,8 @@ from tiltyard.arena.events import Erased
 from tiltyard.arena.following.parts import KeptParts, PartBoard, VotePart, counts_by
 from tiltyard.arena.following.recent_events import RecentEvents
 from tiltyard.arena.following.replay import findings_of, movements, rated, replay
-from tiltyard.arena.following.snapshots import WEEK_DAYS, Snapshot, Study, snapshot_of, swaps_of, weekly_of, with_swaps
+from tiltyard.arena.following.snapshots import WEEK_DAYS, Snapshot, Study, snapshot_of, with_swaps
 from tiltyard.arena.ratings import Ratings, ratings_of
-from tiltyard.arena.service import clock
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import checkpoints, log
 from tiltyard.arena.store.database import Connection
@@ -33,9 +32,10 @@ from tiltyard.arena.store.matchups import final_from, public_until
 from tiltyard.arena.store.store import Store
 from tiltyard.arena.store.witnessing import record_hourly
 from tiltyard.arena.thread_health import ThreadHealth
-from tiltyard.arena.units import DAY, SECOND
+from tiltyard.arena.units import DAY, SECOND, clock
 from tiltyard.arena.votes import CastVote, VoteColumns
 from tiltyard.arena.voting import CLOCK_MARGIN
+from tiltyard.arena.weekly import weekly_report
 from tiltyard.arena.weights import blocks_to_swap, contested_models, weighed
 from tiltyard.bank import measure_style
 from tiltyard.errors import StoreError
@@ -133,11 +133,7 @@ class Observatory:
     def hand_over(self, listener: Callable[[Ratings, int], None]) -> None:
         """Pass ratings and the last event that is in them to matchmaking, now and after every publication."""
         self._listener = listener
-        self._tell(self.snapshot)
-
-    def _tell(self, snapshot: Snapshot) -> None:
-        if self._listener is not None:
-            self._listener(snapshot.study.ratings, snapshot.study.seq)
+        listener(self.snapshot.study.ratings, self.snapshot.study.seq)
 
     def close(self) -> None:
         """Stop following and close the database. A slow study does not use it, so it is not waited for long."""
@@ -350,7 +346,9 @@ class Observatory:
         swapped_by = {pair: number for pair, number in zip(pairwise(order), blocks, strict=True) if number is not None}
         result = findings_of(votes, offline, again, policy, shown.phase, raw)
         with self._state:
-            weekly = weekly_of(shown, self._recent_events, followed, votes, looks[:-1], result)
+            days_known = tuple(look for look in looks[:-1] if look.standings) or looks[-2:-1]
+            period = self._recent_events.period(days[0], shown.latest, shown, days_known, followed, votes)
+            weekly = weekly_report(shown, period, result)
             study = Study(
                 seq=state.seq,
                 votes=votes,
@@ -383,7 +381,7 @@ class Observatory:
         self._swapped = (time.monotonic(), time.monotonic() - began)
         if offline is None:
             return
-        self._swaps = swaps_of(offline)
+        self._swaps = {(above.model, below.model): above.votes_to_swap for above, below in pairwise(offline.rows)}
         with self._moving:
             study = self.snapshot.study
             if study.offline is not None:
@@ -394,4 +392,5 @@ class Observatory:
         with self._state:
             edition = 1 if self._snapshot is None else self._snapshot.edition + 1
             self._snapshot = snapshot_of(self._following(), self._hash, study, edition)
-        self._tell(self._snapshot)
+        if self._listener is not None:
+            self._listener(study.ratings, study.seq)

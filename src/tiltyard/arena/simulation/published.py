@@ -102,11 +102,15 @@ def check_published(
         return PublishedCheck(len(votes), remarks=(str(error),))
     truth = np.array([target[entry.model].rating for entry in board])
     rating = np.array([entry.rating for entry in board])
+    ends = np.array([(entry.ci_low, entry.ci_high) for entry in board], dtype=np.float64)
+    known = ~np.isnan(ends).all(axis=1)
+    at = truth[known] - truth[known].mean() + rating[known].mean() if known.any() else truth[known]
+    inside = ~((ends[known, 0] > at) | (ends[known, 1] < at))  # an end that is not known leaves nothing out
     low, high = _rank_ranges(board)
     return PublishedCheck(
         len(votes),
         tau(rating, truth),
-        _contained(board, rating, truth),
+        float(inside.mean()) if known.any() else None,
         ranks_hold(board, truth),
         int((high[:, None] < low[None, :]).sum()),
         tuple(board.remarks),
@@ -150,17 +154,6 @@ def _chances(gap: Floats, spread: float, tie_weight: float) -> Floats:
     for_a, for_b = np.exp(half), np.exp(-half)
     total = for_a + for_b + tie_weight
     return np.column_stack([(part / total) @ weights for part in (for_a, for_b, np.full_like(total, tie_weight))])
-
-
-def _contained(board: Leaderboard, rating: Floats, truth: Floats) -> float | None:
-    """The share of intervals that contain the truth, on the scale of the models that have one."""
-    known = np.array([entry.ci_low is not None or entry.ci_high is not None for entry in board])
-    if not known.any():
-        return None
-    at = truth - truth[known].mean() + rating[known].mean()
-    low = np.array([-np.inf if entry.ci_low is None else entry.ci_low for entry in board])
-    high = np.array([np.inf if entry.ci_high is None else entry.ci_high for entry in board])
-    return float(((low <= at) & (at <= high))[known].mean())
 
 
 def _rank_ranges(board: Leaderboard) -> tuple[Ints, Ints]:

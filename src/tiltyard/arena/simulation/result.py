@@ -22,7 +22,7 @@ from tiltyard.arena.simulation.attack_cost import AttackReport
 from tiltyard.arena.simulation.population import World
 from tiltyard.arena.simulation.published import BadgeSummary, tau
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.tallies import Pair, pair_of
+from tiltyard.arena.tallies import pair_of
 
 TRAFFIC_SPAN = 200
 """A model's share of the traffic is measured over this many consecutive matchups."""
@@ -217,26 +217,6 @@ class Monitor:
         meeting = ContenderMeeting.read(reason) if served.lane == "contender" else None
         if meeting is not None:
             self.contender_meetings.append(meeting)
-        self._note_traffic(served)
-        if served.block:
-            self._note_seen(served, pair)
-
-    def _note_seen(self, served: Reserved, pair: Pair) -> None:
-        seen: dict[str, tuple[object, ...]] = {
-            "visitor": (served.voter, *pair),
-            "block": (served.block, *pair),
-            "page": (served.voter, *pair, served.prompt),
-        }
-        self._again.update(name for name, key in seen.items() if (name, *key) in self._seen)
-        self._again["served"] += 1
-        self._seen.update((name, *key) for name, key in seen.items())
-
-    @property
-    def seen_again(self) -> SeenAgain | None:
-        again, served = self._again, self._again["served"]
-        return SeenAgain(*(again[name] / served for name in ("visitor", "block", "page"))) if served else None
-
-    def _note_traffic(self, served: Reserved) -> None:
         if len(self._latest) == TRAFFIC_SPAN:
             self._latest_counts.subtract(self._latest[0])
         self._latest.append((served.a, served.b))
@@ -245,6 +225,17 @@ class Monitor:
             for model in (served.a, served.b):
                 share = self._latest_counts[model] / TRAFFIC_SPAN
                 self.largest_share[model] = max(share, self.largest_share.get(model, 0.0))
+        if served.block:
+            visitor, block = (served.voter, *pair), (served.block, *pair)
+            seen = {("visitor", *visitor), ("block", *block), ("page", *visitor, served.prompt)}
+            self._again.update(str(name) for name, *_ in seen & self._seen)
+            self._again["served"] += 1
+            self._seen |= seen
+
+    @property
+    def seen_again(self) -> SeenAgain | None:
+        again, served = self._again, self._again["served"]
+        return SeenAgain(*(again[name] / served for name in ("visitor", "block", "page"))) if served else None
 
     @property
     def crossed(self) -> set[int]:
