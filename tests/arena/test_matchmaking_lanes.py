@@ -10,8 +10,6 @@ from types import SimpleNamespace
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from arena.matchmaking_arenas import Yard, triple
 from tiltyard.arena import Policy
@@ -24,9 +22,9 @@ from tiltyard.arena.matchmaking import (
     exploration,
     uncertainty,
 )
-from tiltyard.arena.matchmaking.contender import ContenderMeeting, Kind, below_floor
+from tiltyard.arena.matchmaking.contender import below_floor
 from tiltyard.arena.matchmaking.exposure import over_traffic_cap, targets
-from tiltyard.arena.matchmaking.matchup import draw, draw_one, tied_best
+from tiltyard.arena.matchmaking.matchup import ContenderMeeting, draw, draw_one, tied_best
 from tiltyard.arena.matchmaking.tables import WorkingTables
 from tiltyard.arena.matchmaking.voter_view import VoterView
 from tiltyard.arena.policy import LaneWeights, OpponentMix, PublicationRules
@@ -179,13 +177,14 @@ def test_the_contender_lane_opens_when_the_first_k_and_one_have_enough_votes() -
 def lane_meetings(
     yard: Yard, draws: int, seen: dict[tuple[int, int, int], int] | None = None
 ) -> list[ContenderMeeting]:
-    """What the lane draws, as its reasons say; each is compared with the ranks of the two that it drew."""
+    """What the lane draws, by kind and rank; each is compared with the ranks of the two that it drew."""
     found = []
     choose, shown = Matchmaker(), SeenMatchups(seen)
     for seed in range(draws):
         matchup = choose(yard.state, np.random.default_rng(seed), shown)
-        meeting = ContenderMeeting.read(matchup.reason)
+        meeting = matchup.meeting
         assert meeting is not None, matchup.reason
+        assert matchup.reason == meeting.reason(yard.state.policy.contender_band)
         assert sorted((meeting.anchor, meeting.opponent)) == [rank + 1 for rank in ranks(yard, matchup)]
         found.append(meeting)
     return found
@@ -325,13 +324,20 @@ def test_an_anchor_whose_neighbour_this_voter_cannot_be_shown_meets_the_other() 
     assert_even(Counter(meeting.anchor for meeting in met), range(1, 9))
 
 
-@given(st.sampled_from(["neighbour", "close", "challenger"]), st.integers(1, 30), st.integers(1, 30), st.booleans())
-def test_a_reason_can_be_read_back(kind: Kind, anchor: int, opponent: int, short: bool) -> None:
-    if kind == "neighbour":
-        opponent = anchor + 1 if opponent % 2 or anchor == 1 else anchor - 1
-    meeting = ContenderMeeting(kind, anchor, opponent, short and kind == "neighbour")
-    assert ContenderMeeting.read(meeting.reason(8)) == meeting
-    assert ContenderMeeting.read("little shown; any prompt") is None
+@pytest.mark.parametrize(
+    ("meeting", "reason"),
+    [
+        (ContenderMeeting("neighbour", 3, 2), "contender 3 and the neighbour above"),
+        (
+            ContenderMeeting("neighbour", 9, 10, short=True),
+            "rank 9 and the neighbour below, below their floor of votes",
+        ),
+        (ContenderMeeting("close", 1, 4), "contender 1 and the contender closest in rating 4"),
+        (ContenderMeeting("challenger", 8, 12), "contender 8 and challenger 12"),
+    ],
+)
+def test_the_log_says_who_met_whom_and_why(meeting: ContenderMeeting, reason: str) -> None:
+    assert meeting.reason(8) == reason
 
 
 def test_the_floor_asks_for_prompts_as_well_as_votes_and_counts_what_is_in_flight() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from tiltyard.arena.media.cleaning import format_of
+from tiltyard.arena.media.cleaning import PLAIN, format_of
 from tiltyard.bank import AnswerKind, Response, read_responses, responses_path
 from tiltyard.errors import BankError
 from tiltyard.files import whole_file
@@ -27,12 +27,8 @@ PIECE_BYTES = 1 << 20
 LEFT_OUT = ("__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini")
 TEXTS = (".txt", ".md")
 KINDS = {
-    **dict.fromkeys(("PNG", "JPEG", "GIF", "WebP"), AnswerKind.IMAGE),
+    **{name: kind for name, (kind, _, _) in PLAIN.items()},
     **dict.fromkeys(("MP3", "WAV", "FLAC", "Ogg"), AnswerKind.AUDIO),
-    "SVG": AnswerKind.SVG,
-    "HTML": AnswerKind.HTML,
-    "JSON": AnswerKind.VOXEL,
-    "glTF": AnswerKind.MODEL3D,
     **dict.fromkeys(("MP4", "WebM"), AnswerKind.VIDEO),
 }
 CODE = {AnswerKind.SVG: "SVG", AnswerKind.HTML: "HTML", AnswerKind.VOXEL: "JSON"}

@@ -110,7 +110,6 @@ class Import:
         """The sizes of the files that new answers name, by hash."""
 
     def close(self) -> None:
-        """Delete the cleaned files that were kept for it."""
         self._intake.close()
 
     def lines(self) -> list[str]:
@@ -144,7 +143,6 @@ class Import:
         return [*lines, *naming_lines(self.telling, self.answers)]
 
     def add_prompts(self, bank: Path, *, reserve: bool) -> None:
-        """Prompts that are new, or whose text, subject or tags have changed."""
         catalog = self._catalog
         for prompt in read_text_prompts(bank, "an arena"):
             self._known.add(prompt.prompt_id)
@@ -194,7 +192,6 @@ class Import:
             self.bodies.append(e.ModelDisabled(model=name))  # new metadata does not re-enable a model
 
     def add_answers(self, name: str, folder: Path) -> None:
-        """Answers of a model that are new or have changed."""
         catalog = self._catalog
         for prompt_id, response in read_answers(folder, name).items():
             if response.answer_kind is AnswerKind.TEXT:
@@ -270,7 +267,6 @@ class Import:
             raise BankError(f"the answer of {response.entrant_id!r}: {kinds_differ(name, before, kind)}")
 
     def _present(self, model: str, prompt_id: str) -> str:
-        """The id of the model's answer to the prompt; empty if it has none."""
         catalog = self._catalog
         if not (catalog.has_model(model) and catalog.has_prompt(prompt_id)):
             return ""

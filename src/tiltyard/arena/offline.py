@@ -93,7 +93,6 @@ class OfflineBoard(msgspec.Struct, frozen=True):
 
     @property
     def intervals(self) -> BoardIntervals:
-        """What the intervals rest on."""
         return msgspec.convert(self, BoardIntervals, from_attributes=True)
 
 
@@ -178,8 +177,8 @@ def offline_board(
         CLUSTERS[rules.speak_for],
         SPEAKS_FOR[rules.speak_for],
         rules.anytime,
-        _tau([(row.rating, -row.live_rank) for row in rows if row.live_rank is not None]),
-        _tau([(row.rating, row.even_pairs_rating) for row in rows if row.even_pairs_rating is not None]),
+        tau([(row.rating, -row.live_rank) for row in rows if row.live_rank is not None]),
+        tau([(row.rating, row.even_pairs_rating) for row in rows if row.even_pairs_rating is not None]),
         (*board.remarks, *worth),
         board.details.get("misfit"),
     )
@@ -262,8 +261,8 @@ def on_scale(
     return msgspec.structs.replace(board, rows=tuple(rows), centre=centre, slope=slope)
 
 
-def _tau(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Kendall's tau of two orders; None for fewer than two models or if one order is all ties."""
+def tau(pairs: Sequence[tuple[float, float]] | Floats) -> float | None:
+    """Kendall's tau of two orders; None for fewer than two models, or if one order is all ties."""
     if len(pairs) < 2:
         return None
     left, right = np.array(pairs, dtype=np.float64).T

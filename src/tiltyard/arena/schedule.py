@@ -31,9 +31,13 @@ class Reserved(msgspec.Struct, frozen=True, gc=False, array_like=True):
     asked: int
     answer_a: int
     answer_b: int
-    lane: str
+    lane: Lane
     served_at: int
     expires_at: int
+
+    @property
+    def pair(self) -> Pair:
+        return pair_of(self.a, self.b)
 
 
 class Schedule:
@@ -73,11 +77,9 @@ class Schedule:
 
     @property
     def by_contender_lane(self) -> NDArray[np.int64]:
-        """Those that the contender lane chose."""
         return np.array(self._by_contender_lane, dtype=np.int64)
 
     def open_of(self, voter: str) -> list[Reserved]:
-        """What a voter has open, the latest last."""
         return [self.in_flight[name] for name in self._open_of.get(voter, ())]
 
     def grow(self, models: int, prompts: int) -> None:
@@ -101,7 +103,6 @@ class Schedule:
         self.meetings = {pair: deque(prompts, maxlen=last_meetings) for pair, prompts in self.meetings.items()}
 
     def serve(self, served: Reserved) -> None:
-        """Count a matchup, and keep it open."""
         a, b, window = served.a, served.b, self.window
         if len(window) == window.maxlen:
             self._expose(*window[0], -1)
@@ -111,11 +112,10 @@ class Schedule:
         self.shown[b] += 1
         self.shown_as_a[a] += 1
         self.lanes[served.lane] += 1
-        self.meetings.setdefault(pair_of(a, b), deque(maxlen=self._last_meetings)).append(served.prompt)
+        self.meetings.setdefault(served.pair, deque(maxlen=self._last_meetings)).append(served.prompt)
         self.reserve(served)
 
     def reserve(self, served: Reserved) -> None:
-        """Keep a matchup open."""
         self.in_flight[served.matchup_id] = served
         self._open_of.setdefault(served.voter, []).append(served.matchup_id)
         self._count_in_flight(served, 1)
@@ -147,4 +147,4 @@ class Schedule:
         self.in_flight_on.view[b, prompt] += sign
         self.in_flight_pairs.view[a, b] += sign
         self.in_flight_pairs.view[b, a] += sign
-        count_by_prompt(self.in_flight_by_prompt, pair_of(a, b), prompt, sign)
+        count_by_prompt(self.in_flight_by_prompt, served.pair, prompt, sign)

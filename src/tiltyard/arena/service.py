@@ -23,11 +23,10 @@ R = TypeVar("R")
 
 
 class Arena(Writer):
-    """An arena that takes votes. `chooser`, `now`, `rng` and `new_id` are passed in by tests and simulations."""
+    """An arena that takes votes: its writer, and what one asks of it."""
 
     @classmethod
     def open(cls, url: str) -> Arena:
-        """The arena at a URL, ready to serve."""
         return cls(Store.open(url))
 
     def serve(self, voter: str, quotas: Sequence[Quota] = (), *, block: str = "") -> ServedMatchup:

@@ -21,24 +21,21 @@ def pair_of(a: int, b: int) -> Pair:
 class Grid:
     """A table of counts with room to grow; `view` is the part in use, and can be written to."""
 
-    def __init__(self, rows: int = 0, columns: int = 0) -> None:
-        self._room = np.zeros((max(rows, 8), max(columns, 8)), dtype=np.int32)
-        self._rows = rows
-        self._columns = columns
-        self.view: Ints = self._room[:rows, :columns]
+    def __init__(self) -> None:
+        self._room = np.zeros((8, 8), dtype=np.int32)
+        self.view: Ints = self._room[:0, :0]
 
     def grow(self, rows: int, columns: int) -> None:
-        if (rows, columns) == (self._rows, self._columns):
+        before = self.view
+        if before.shape == (rows, columns):
             return
         there = self._room.shape
         if rows > there[0] or columns > there[1]:
-            room = np.zeros(
-                [size if size <= old else max(size, 2 * old) for size, old in zip((rows, columns), there, strict=True)],
-                dtype=np.int32,
-            )
-            room[: self._rows, : self._columns] = self.view
-            self._room = room
-        self._rows, self._columns = rows, columns
+            size = [
+                old if need <= old else max(need, 2 * old) for need, old in zip((rows, columns), there, strict=True)
+            ]
+            self._room = np.zeros(size, dtype=np.int32)
+            self._room[: before.shape[0], : before.shape[1]] = before
         self.view = self._room[:rows, :columns]
 
 
@@ -94,7 +91,6 @@ class Tallies:
 
     @property
     def decisive(self) -> Ints:
-        """Decisive votes of each model."""
         return np.asarray(self.wins.view.sum(axis=1) + self.wins.view.sum(axis=0), dtype=np.int32)
 
     @property
@@ -103,7 +99,6 @@ class Tallies:
         return np.asarray(self.decisive + self.ties.view.sum(axis=1), dtype=np.int32)
 
     def pair_decisive(self, a: int, b: int) -> int:
-        """Decisive votes between two models."""
         wins = self.wins.view
         return int(wins[a, b] + wins[b, a])
 

@@ -267,7 +267,6 @@ class VoteColumns:
         return int(self.column("seq")[self.column("at") < at].max(initial=0))
 
     def are_counted(self, seqs: Ints) -> NDArray[np.bool_]:
-        """Which of these events, all of them votes, count now."""
         places = np.searchsorted(self.column("seq"), seqs)
         return np.asarray(self.column("standing")[places] == _COUNTED)
 

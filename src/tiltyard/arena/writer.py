@@ -18,6 +18,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -49,6 +50,7 @@ from tiltyard.arena.randomness import random_id, random_seed
 from tiltyard.arena.ratings import Ratings
 from tiltyard.arena.running import RunningRatings
 from tiltyard.arena.schedule import Reserved
+from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import files, log, matchups
 from tiltyard.arena.store.checkpoints import load_state
 from tiltyard.arena.store.database import Connection
@@ -58,7 +60,7 @@ from tiltyard.arena.store.store import Store
 from tiltyard.arena.store.visitors import try_write
 from tiltyard.arena.thread_health import ThreadHealth
 from tiltyard.arena.units import clock
-from tiltyard.arena.waiting import WaitingPairs, again_for, shown_pair
+from tiltyard.arena.waiting import WaitingPairs, again_for
 from tiltyard.errors import ArenaError, StoreError
 
 _log = logging.getLogger("tiltyard.arena")
@@ -161,7 +163,9 @@ class Writer:
     def _work(self) -> None:
         while self._open:
             try:
-                group = self._gather()
+                group: list[Command[Any]] = []
+                with contextlib.suppress(queue.Empty):
+                    self._take(self._queue.get(timeout=self._idle_seconds), group)
                 if group:
                     self._began = time.monotonic()
                     self._run(group)
@@ -178,13 +182,6 @@ class Writer:
         while not self._queue.empty():
             if (command := self._queue.get()) is not None:
                 _fail([command], ArenaError("the arena was closed before this was done. Open it again."))
-
-    def _gather(self) -> list[Command[Any]]:
-        """Wait for a command, then take all that are queued."""
-        group: list[Command[Any]] = []
-        with contextlib.suppress(queue.Empty):
-            self._take(self._queue.get(timeout=self._idle_seconds), group)
-        return group
 
     def _take(self, command: Command[Any] | None, group: list[Command[Any]]) -> None:
         """Add a command to a group, and all that are queued; None is the last of the queue."""
@@ -265,7 +262,6 @@ class Writer:
                     command.refuse(error)
 
     def _follow(self, memory: ArenaMemory) -> None:
-        """Catch up without the lock."""
         with self.store.database.read() as connection:
             memory.catch_up(connection)
         self._followed = time.monotonic()
@@ -322,11 +318,10 @@ class ArenaMemory:
             self.waiting.close(body, event.at)
             return
         served = state.schedule.in_flight[body.matchup_id]
-        shown = shown_pair(body, served.a, served.b, served.prompt, event.at)
-        self.waiting.served(body.matchup_id, shown, state.policy.waiting)
+        self.waiting.served(served, state.policy.waiting)
         seen = self.seen.get(body.voter)
         if seen is not None:
-            seen.note((*shown.pair, shown.prompt), event.at)
+            seen.note((*served.pair, served.prompt), event.at)
 
     def load_shown(self, connection: Connection, serves: Sequence[ServeMatchup]) -> None:
         """Load what these voters and their blocks were shown. From then on each served event adds to it."""
@@ -336,7 +331,7 @@ class ArenaMemory:
         for voter, past in matchups.past_of_voters(connection, missing).items() if missing else ():
             seen[voter] = known = SeenMatchups(voter=voter)
             for matchup in past:
-                known.note((*matchup.shown.pair, matchup.shown.prompt), matchup.shown.at)
+                known.note((*matchup.shown.pair, matchup.shown.prompt), matchup.shown.served_at)
             waiting.enter_session(voter, rules, [matchup for matchup in past if matchup.shown.block])
         for voter in voters:
             seen.move_to_end(voter)
@@ -347,28 +342,24 @@ class ArenaMemory:
                 waiting.enter(block, rules, *matchups.past_of_block(connection, block))
 
 
+@dataclass(slots=True)
 class WriteTransaction:
     """One transaction: what is appended to the log, and the matchups that are to be shown."""
 
-    def __init__(
-        self,
-        memory: ArenaMemory,
-        connection: Connection,
-        now: int,
-        new_id: Callable[[], str],
-        rng: np.random.Generator | None,
-    ) -> None:
-        self.memory = memory
-        self.state = memory.state
-        self.connection = connection
-        self.now = now
-        self.new_id = new_id
-        self.rng = rng
-        self._events: list[Event] = []
-        self._rows = matchups.NotedEvents()
-        self._first = memory.state.seq
-        self._ballots: dict[str, voting.Ballot] = {}
-        self._shown: list[tuple[ServeMatchup, Reserved, bool]] = []
+    memory: ArenaMemory
+    connection: Connection
+    now: int
+    new_id: Callable[[], str]
+    rng: np.random.Generator | None
+    state: ArenaState = field(init=False)
+    _first: int = field(init=False)
+    _events: list[Event] = field(default_factory=list)
+    _rows: matchups.NotedEvents = field(default_factory=matchups.NotedEvents)
+    _ballots: dict[str, voting.Ballot] = field(default_factory=dict)
+    _shown: list[tuple[ServeMatchup, Reserved, bool]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.state, self._first = self.memory.state, self.memory.state.seq
 
     def run(self, commands: Sequence[Command[Any]]) -> None:
         """Check limits for all of them, read what they need at once, then do one after the other."""
@@ -389,7 +380,13 @@ class WriteTransaction:
                 case AppendEvents():
                     self._append_checked(command)
                 case ImportVotes():
-                    self._import_votes(command)
+                    served = self.state.catalog.matchups
+                    if served != command.before:
+                        message = f"{served:,} matchups were served meanwhile. Import votes before anybody votes."
+                        command.refuse(ArenaError(message))
+                    else:
+                        for event in command.events:
+                            self._append(event)
                 case CloseExpired():
                     self._expire(command)
                 case ProbeWriter():
@@ -458,14 +455,6 @@ class WriteTransaction:
             return
         for body in command.bodies:
             self._append(Event(self.now, body))
-
-    def _import_votes(self, command: ImportVotes) -> None:
-        served = self.state.catalog.matchups
-        if served != command.before:
-            command.refuse(ArenaError(f"{served:,} matchups were served meanwhile. Import votes before anybody votes."))
-            return
-        for event in command.events:
-            self._append(event)
 
     def _check_answers(self, added: Sequence[ResponseAdded]) -> None:
         """An answer's id always has the same content: what was voted on must stay what was shown."""

@@ -157,7 +157,6 @@ class Observatory:
         return self._snapshot
 
     def refresh(self) -> Snapshot:
-        """Follow the log as far as it is public now, and publish everything anew."""
         with self._moving:
             self._catch_up()
             self._publish(self._study())
@@ -203,7 +202,6 @@ class Observatory:
         return {cell: self._styles[name] for cell, name in ids.items() if name in self._styles}
 
     def votes_of(self, voter: str) -> list[CastVote]:
-        """One voter's votes in log order, whether they count or not."""
         return self.look(lambda _, votes: votes.of_voter(voter))
 
     def texts(self, keys: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
@@ -369,7 +367,6 @@ class Observatory:
         return study
 
     def _run_slow_studies(self) -> None:
-        """Boards of parts that are asked for; with many models, from time to time votes-to-swap."""
         self._parts.follow(self.snapshot, self._ended.is_set)
         study, pace = self.snapshot.study, self._pace
         ended, took = self._swapped

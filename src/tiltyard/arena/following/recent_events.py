@@ -51,7 +51,6 @@ class RecentEvents:
         self._drop_before(latest - self._keep)
 
     def served(self, since: int, votes: VoteColumns) -> ServedPairs:
-        """Counts of matchups with a counted vote since a time, by model and side, and by lane."""
         inside = np.flatnonzero(view_of(self._served_at) >= since)
         inside = inside[votes.are_counted(view_of(self._vote)[inside])]
         lanes, at = view_of(self._lane)[inside], view_of(self._served_at)[inside]
@@ -65,7 +64,6 @@ class RecentEvents:
         )
 
     def kinds(self, since: int, state: ArenaState) -> Mapping[str, int]:
-        """How many events of each kind there were since a time; a matchup counts as served once it is closed."""
         counts = self._counts(view_of(self._kind)[view_of(self._at) >= since])
         if "matchup_served" in counts:
             in_flight = state.schedule.in_flight

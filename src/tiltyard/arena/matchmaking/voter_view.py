@@ -158,13 +158,11 @@ class VoterView:
         return self.state.catalog.fresh(rules.fresh_until) if rules.fresh_share > 0.0 else None
 
     def free_prompts(self, first: int, second: int) -> Bools:
-        """The open prompts on which the pair is not in flight."""
         allowed = self.open_prompts(first, second)
         allowed[list(self.in_flight(pair_of(first, second)))] = False
         return allowed
 
     def in_flight(self, pair: Pair) -> Mapping[int, int]:
-        """Matchups of the pair still in flight, by the prompts that have any."""
         return self._in_flight.get(pair, {})
 
     def _who_may_meet(self, *, capped: bool) -> tuple[Bools, Bools]:

@@ -310,11 +310,9 @@ class _Boards:
         self.start = self._rank(self._before)
 
     def points(self, pushed: int) -> float:
-        """How far the target rose with this many of the attack's votes."""
         return float(self._strengths(pushed)[self.target] - self._before[self.target]) / LOGITS_PER_POINT
 
     def cost(self, wanted: int) -> int | None:
-        """The fewest votes that bring the target to this rank."""
         most = int(self.attacks.sum())
         return None if wanted < 1 else fewest(most, lambda pushed: self._rank(self._strengths(pushed)) <= wanted)
 

@@ -16,7 +16,7 @@ import numpy as np
 from tiltyard.arena.board import Evidence, live_board, official_order
 from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.following.replay import evidence_of, replay
-from tiltyard.arena.offline import published_estimator
+from tiltyard.arena.offline import published_estimator, tau
 from tiltyard.arena.policy import IntervalRules, SpeakFor
 from tiltyard.arena.simulation.population import World
 from tiltyard.arena.state import ArenaState
@@ -24,7 +24,7 @@ from tiltyard.arena.votes import VoteColumns, VoteTable, vote_table
 from tiltyard.battles import BattleTable, Outcome, Source
 from tiltyard.boards import BradleyTerry, Leaderboard
 from tiltyard.errors import BattleError, RatingError
-from tiltyard.ratings import LOGITS_PER_POINT, kendall_tau
+from tiltyard.ratings import LOGITS_PER_POINT
 from tiltyard.types import Floats, Ints
 from tiltyard.validity import Badge
 
@@ -109,7 +109,7 @@ def check_published(
     low, high = _rank_ranges(board)
     return PublishedCheck(
         len(votes),
-        tau(rating, truth),
+        tau(np.column_stack([rating, truth])),
         float(inside.mean()) if known.any() else None,
         ranks_hold(board, truth),
         int((high[:, None] < low[None, :]).sum()),
@@ -167,12 +167,6 @@ def ranks_hold(board: Leaderboard, truth: Floats) -> bool:
     level = (truth[None, :] >= truth[:, None] - SAME).sum(axis=1)
     low, high = _rank_ranges(board)
     return bool((low <= 1 + above).all() and (high >= level).all())
-
-
-def tau(left: Floats, right: Floats) -> float | None:
-    """Kendall's tau; None where it is not known."""
-    value = kendall_tau(left, right) if len(left) > 1 else float("nan")
-    return None if np.isnan(value) else value
 
 
 def check_badges(state: ArenaState, table: VoteTable, board: Leaderboard, truth: Floats) -> BadgeCheck:

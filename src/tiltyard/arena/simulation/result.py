@@ -12,15 +12,16 @@ from numpy.typing import NDArray
 
 from tiltyard.arena.board import badge_floors, coverages
 from tiltyard.arena.events import LANES
-from tiltyard.arena.matchmaking.contender import ContenderMeeting
 from tiltyard.arena.matchmaking.exposure import conservative_order, lane_opens
+from tiltyard.arena.matchmaking.matchup import ContenderMeeting
 from tiltyard.arena.matchmaking.tables import WorkingTables
 from tiltyard.arena.matchmaking.voter_view import diversity_most
+from tiltyard.arena.offline import tau
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.schedule import Reserved
 from tiltyard.arena.simulation.attack_cost import AttackReport
 from tiltyard.arena.simulation.population import World
-from tiltyard.arena.simulation.published import BadgeSummary, tau
+from tiltyard.arena.simulation.published import BadgeSummary
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.tallies import pair_of
 
@@ -201,7 +202,7 @@ class Monitor:
         self._seen: set[tuple[object, ...]] = set()
         self._again: Counter[str] = Counter()
 
-    def note(self, state: ArenaState, served: Reserved, reason: str) -> None:
+    def note(self, state: ArenaState, served: Reserved, meeting: ContenderMeeting | None) -> None:
         pair = pair_of(served.a, served.b)
         self.served += 1
         self.lanes[served.lane] += 1
@@ -214,7 +215,6 @@ class Monitor:
         self._bands.append(tuple(order[: state.policy.contender_band].tolist()))
         if lane_opens(state, order):
             self.lanes_when_open[served.lane] += 1
-        meeting = ContenderMeeting.read(reason) if served.lane == "contender" else None
         if meeting is not None:
             self.contender_meetings.append(meeting)
         if len(self._latest) == TRAFFIC_SPAN:
@@ -288,7 +288,7 @@ def neighbour_pairs(state: ArenaState, meetings: Sequence[ContenderMeeting]) -> 
 def official_tau(state: ArenaState, world: World) -> float | None:
     """Kendall's tau of the conservative order to the truth, over the models present."""
     models = len(state.catalog.models)
-    return tau(state.conservative, world.strength[:models])
+    return tau(np.column_stack([state.conservative, world.strength[:models]]))
 
 
 def established(state: ArenaState) -> NDArray[np.bool_]:

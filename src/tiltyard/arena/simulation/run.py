@@ -185,7 +185,6 @@ class _Run:
                 self._established = self._cast - self._entered
 
     def _step(self) -> None:
-        """The next thing that happens: a session is done with its matchup, and it or the next one gets another."""
         at, _, matchup_id, session, left, act = heapq.heappop(self._due)
         if act == "vote":
             shown = self._engine.state.schedule.in_flight[matchup_id]
@@ -204,7 +203,7 @@ class _Run:
     def _serve(self, at: int, session: VoterSession, left: int) -> None:
         matchup_id = self._engine.serve(session.name, at, session.block)
         state = self._engine.state
-        self._monitor.note(state, state.schedule.in_flight[matchup_id], self._engine.reason)
+        self._monitor.note(state, state.schedule.in_flight[matchup_id], self._engine.chosen.meeting)
         self._served += 1
         seconds = session.voter.seconds(self._rng)
         luck = self._rng.random()

@@ -19,10 +19,9 @@ from tiltyard.arena.schedule import Reserved
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import log
 from tiltyard.arena.store.database import Connection, Row
-from tiltyard.arena.tallies import pair_of
 from tiltyard.arena.votes import CastVote, VoteStanding
 from tiltyard.arena.voting import CLOCK_MARGIN, Ballot, MatchupStatus
-from tiltyard.arena.waiting import PastMatchup, ShownPair
+from tiltyard.arena.waiting import PastMatchup
 from tiltyard.bank import AnswerKind
 
 if TYPE_CHECKING:
@@ -150,13 +149,11 @@ class TableVotes:
         self._new.clear()
 
     def cast(self, vote: CastVote) -> None:
-        """Remember a vote whose row is not written yet."""
         self._new[vote.matchup_id] = vote
         if self._recent_from is not None:
             self.recent[vote.matchup_id] = vote
 
     def keep_from(self, seq: int) -> None:
-        """Keep the votes after an event of the log as the recent ones."""
         if self._recent_from is None or self._recent_from > seq:
             assert self.connection is not None
             self.recent = {vote.matchup_id: vote for vote in cast_votes(self.connection, after=seq)} | self._new
@@ -241,7 +238,7 @@ def _undone_after(connection: Connection, seq: int) -> dict[str, int]:
     return {body.matchup_id: seq for seq, body in bodies if isinstance(body, e.Undone)}
 
 
-_PAST = "m.id, m.block, m.voter, m.a, m.b, m.prompt, m.lane, m.served_at, m.status, m.closed_at"
+_PAST = ", ".join(f"m.{column}" for column in (*COLUMNS[: STATUS + 1], "closed_at"))
 _CARRIED = (
     "EXISTS (SELECT 1 FROM matchups before WHERE before.voter = m.voter AND before.served_at < m.served_at "
     "AND before.block NOT IN ('', m.block) AND before.status <> 'voted' "
@@ -254,7 +251,7 @@ def past_of_voters(connection: Connection, voters: Iterable[str]) -> dict[str, l
     """Everything that each of these voters was shown."""
     past: dict[str, list[PastMatchup]] = {voter: [] for voter in voters}
     for row in connection.rows(f"SELECT {_PAST} FROM matchups m WHERE m.voter IN ??", list(past)):
-        past[row[2]].append(_past(row))
+        past[row[COLUMNS.index("voter")]].append(_past(row))
     return past
 
 
@@ -274,9 +271,8 @@ def past_of_block(connection: Connection, block: str) -> tuple[list[PastMatchup]
 
 
 def _past(row: Row) -> PastMatchup:
-    name, block, voter, a, b, prompt, lane, served_at, status, closed_at, *carried = row
-    shown = ShownPair(block, pair_of(a, b), voter, lane, prompt, served_at)
-    return PastMatchup(name, shown, _STATUSES[status], closed_at, any(carried))
+    status, closed_at, *carried = row[STATUS:]
+    return PastMatchup(Reserved(*row[:STATUS]), _STATUSES[status], closed_at, any(carried))
 
 
 class ShownMatchup(msgspec.Struct, frozen=True, kw_only=True):
