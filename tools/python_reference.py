@@ -17,9 +17,7 @@ FURTHER = {
     "tiltyard.llm": """provider.ModelName provider.parse_model_name providers.make_provider provider.Provider
         provider.BatchProvider providers.scripted.ScriptedProvider prices.PriceTable prices.Price asking.AskingSettings
         asking.Budget provider.Request provider.Reply provider.Usage asking.Ask runner.ask_all""",
-    "tiltyard.validity": """agreement.Estimate agreement.share agreement.cohen_kappa agreement.wilson publication.badge
-        publication.confidence_percent coverage.prompt_coverage coverage.consistency calibration.calibration
-        publication.publication fairness.exposure_targets churn.top_churn""",
+    "tiltyard.ratings": "proportions.Estimate proportions.share proportions.cohen_kappa proportions.wilson calibration.calibration",
     "tiltyard.tournament": "config.load_setup config.Config ratings.rate_dimension ratings.EloLine",
     "tiltyard.placement": """plan.PlaceOptions rating.Recipe folder.read_recipe folder.rate_folder folder.remake
         sampling.read_panel stopping.Until stopping.critical""",
@@ -28,7 +26,8 @@ FURTHER = {
         simulation.SimulationResult store.Store store.verify.verify voting.NotYours voting.ChoiceDiffers voting.Gone
         voting.TooLate voting.NoVote voting.NothingToRender reasons.BadReason voting.NotInvited voting.NothingLeft
         voting.ReviewClosed voting.TooBusy
-        voting.TooMany""",
+        voting.TooMany publication.badge publication.confidence_percent publication.publication
+        coverage.prompt_coverage coverage.consistency matchmaking.fairness.exposure_targets churn.top_churn""",
     "tiltyard.web": "settings.SiteSettings app.create_app serving.serve",
     "tiltyard.errors": """TiltyardError BattleError BadRow NoBattles ScoreError RatingError NotConnected
         NotConverged TooLarge BankError ConfigError JudgingError ModelError TryLater Refused QuestionRefused

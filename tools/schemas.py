@@ -16,8 +16,9 @@ from shapes import Diagnostics
 
 from tiltyard.bank import Prompt, Response
 from tiltyard.battles import FLAGS, OUTCOME_LABELS, SOURCE_LABELS, Battle
-from tiltyard.boards import BoardDetails, BoardSettings, RatingsFile
+from tiltyard.boards import RatingsFile
 from tiltyard.boards.leaderboard import HEAD
+from tiltyard.boards.record import BoardDetails, BoardSettings
 from tiltyard.boards.text import EXTRA_COLUMNS
 from tiltyard.placement import PlacementManifest
 from tiltyard.placement.folder import PlacementFacts, StartedManifest

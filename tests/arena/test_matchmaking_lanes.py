@@ -11,17 +11,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from arena.matchmaking_arenas import Yard, triple
+from tests.arena.matchmaking_arenas import Yard, triple
 from tiltyard.arena import Policy
 from tiltyard.arena import events as e
-from tiltyard.arena.matchmaking import (
-    ChosenMatchup,
-    Matchmaker,
-    SeenMatchups,
-    coverage,
-    exploration,
-    uncertainty,
-)
+from tiltyard.arena.matchmaking import ChosenMatchup, SeenMatchups, coverage, exploration, uncertainty
+from tiltyard.arena.matchmaking.choosing import Matchmaker
 from tiltyard.arena.matchmaking.contender import below_floor
 from tiltyard.arena.matchmaking.exposure import over_traffic_cap, targets
 from tiltyard.arena.matchmaking.matchup import ContenderMeeting, draw, draw_one, tied_best

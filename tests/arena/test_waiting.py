@@ -15,7 +15,7 @@ from tiltyard.arena import Arena, Policy, ServedMatchup, ServeMatchup, WaitingRu
 from tiltyard.arena import events as e
 from tiltyard.arena import waiting as rules_of_waiting
 from tiltyard.arena.schedule import Reserved
-from tiltyard.arena.simulation import MemoryArena
+from tiltyard.arena.simulation.ledger import MemoryArena
 from tiltyard.arena.store import Store
 from tiltyard.arena.tallies import pair_of
 from tiltyard.arena.waiting import Due, WaitingPairs

@@ -15,13 +15,12 @@ from tests.records import replace
 from oracles.misfits import MisfitWorld, notes
 from oracles.simulation import arena_battles, results, table_of
 from tiltyard.battles import BattleTable, about_rows, find_parts, read_battles, write_battles
-from tiltyard.boards import BradleyTerry, misfit, rate, rating
+from tiltyard.boards import BradleyTerry, MisfitFacts, fit_sentences, fit_verdict, misfit, rate, rating
 from tiltyard.boards.misfit import (
     FALSE_ALARMS,
     SHARES,
     Drifter,
     DriftMisfit,
-    MisfitFacts,
     OddPair,
     PairsMisfit,
     ScheduleMisfit,
@@ -29,10 +28,9 @@ from tiltyard.boards.misfit import (
     fit_lines,
     holm,
 )
-from tiltyard.ratings import TIE_MODELS, Comparisons, Misfit, check_fit, count_pairs, fit_bounded
+from tiltyard.ratings import TIE_MODELS, Comparisons, Misfit, TieLaw, check_fit, count_pairs, fit_bounded
 from tiltyard.ratings import misfit as fit_checks
-from tiltyard.ratings.misfit import Drift, PairResiduals, ScheduleMoves, TieLaw, p_value, smallest_p
-from tiltyard.validity import fit_sentences, fit_verdict
+from tiltyard.ratings.misfit import Drift, PairResiduals, ScheduleMoves, p_value, smallest_p
 
 FITTING = {
     "independent": MisfitWorld(battles=2000),

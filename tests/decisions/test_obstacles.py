@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests.decisions.decision_rows import battle
 
 import tiltyard as ty
 import within
-from decisions.decision_rows import battle
 from sizes import size
 from tiltyard.battles import BattleTable, Codes, write_battles
 from tiltyard.boards import BradleyTerry, rate

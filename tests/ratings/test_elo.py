@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.sizes import size
 
+from tests.sizes import size
 from tiltyard.errors import NoBattles, OptionError, RatingError
 from tiltyard.ratings import elo, rate_with_baseline
 from tiltyard.ratings.elo import (

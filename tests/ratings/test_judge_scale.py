@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.records import replace
-from tests.sizes import size
 
 from oracles import placement_simulation as simulation
 from oracles.anchors import exact_anchors, independent_anchors
 from oracles.leave_one_out import leave_one_out
+from tests.records import replace
+from tests.sizes import size
 from tiltyard.errors import RatingError
 from tiltyard.ratings import (
     HALF,

@@ -8,9 +8,9 @@ import time
 import numpy as np
 import pytest
 from scipy.sparse import csc_array
-from tests.records import replace
 
 from oracles.simulation import arena_battles, results, table_of
+from tests.records import replace
 from tiltyard.battles import BattleTable, Codes
 from tiltyard.boards import BradleyTerry
 from tiltyard.boards.bradley_terry import zero_weights

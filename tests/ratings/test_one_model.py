@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.sizes import size
 
 from oracles import placement_simulation as simulation
 from oracles.anchors import exact_anchors, independent_anchors
 from oracles.simulation import results
+from tests.sizes import size
 from tiltyard.errors import RatingError
 from tiltyard.ratings import (
     FIRST_WON,

@@ -17,7 +17,7 @@ from tests.oracles.rating_paths import rating_path
 from tests.records import replace
 from tests.web.board_fixtures import DAY, MODELS, NEWCOMER, World, week_of_votes, world
 from tests.web.sites import QUICK
-from tiltyard.arena import Arena, ArenaState, VoteColumns, weekly_report
+from tiltyard.arena import Arena, ArenaState, Badge, Known, VoteColumns, weekly_report
 from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
 from tiltyard.arena.following import Observatory, VotePart, period_of_log
@@ -28,7 +28,6 @@ from tiltyard.arena.offline import offline_board, on_scale
 from tiltyard.arena.store import Store, events_in_order, log
 from tiltyard.arena.weekly import BoardAt
 from tiltyard.errors import ArenaError, StoreError
-from tiltyard.validity import Badge, Known
 
 
 @pytest.fixture(scope="module")

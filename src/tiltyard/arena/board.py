@@ -15,28 +15,25 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from tiltyard.arena import coverage as evenness
+from tiltyard.arena.coverage import pair_completeness, pair_coverage_scores, prompt_coverage, prompts_needed
 from tiltyard.arena.policy import BadgeRules
-from tiltyard.arena.ratings import Ratings
-from tiltyard.arena.state import ArenaState
-from tiltyard.arena.units import HOUR
-from tiltyard.types import Floats
-from tiltyard.validity import (
+from tiltyard.arena.publication import (
     Badge,
     Floor,
     Publication,
     badge,
     confidence_percent,
-    expected_scores,
     order_rule,
-    pair_completeness,
-    pair_coverage_scores,
     places_rule,
-    prompt_coverage,
-    prompts_needed,
+    publication,
     voter_rule,
 )
-from tiltyard.validity import coverage as evenness
-from tiltyard.validity.publication import publication
+from tiltyard.arena.ratings import Ratings
+from tiltyard.arena.state import ArenaState
+from tiltyard.arena.units import HOUR
+from tiltyard.arena.voters import expected_scores
+from tiltyard.types import Floats
 
 OrderedBy = Literal["legacy_elo", "conservative"]
 

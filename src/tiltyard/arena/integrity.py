@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 from tiltyard.arena.events import MAY_NAME, SELF_NAMING, Excluded, Flagged, ModelAdded
 from tiltyard.arena.policy import FlagRules, Limits
 from tiltyard.arena.units import DAY, HOUR, MINUTE, SECOND
-from tiltyard.arena.votes import VoteTable
-from tiltyard.arena.weights import ContestedModel
-from tiltyard.validity import (
+from tiltyard.arena.voters import (
     LEAST_VOTES,
     Anomaly,
     SessionActs,
@@ -34,6 +32,8 @@ from tiltyard.validity import (
     share_flag,
     surprises,
 )
+from tiltyard.arena.votes import VoteTable
+from tiltyard.arena.weights import ContestedModel
 
 Act = Literal["vote", "matchup", "session", "undo", "skip", "report"]
 """The visitor actions that are limited."""

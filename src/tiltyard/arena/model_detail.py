@@ -17,15 +17,16 @@ from tiltyard.arena.board import (
     live_board,
     official_order,
 )
+from tiltyard.arena.coverage import deficits, neighbours
 from tiltyard.arena.events import Choice
 from tiltyard.arena.state import ArenaState, CastVote, VoteStanding
 from tiltyard.arena.tallies import pair_of
+from tiltyard.arena.voters import expected_scores
 from tiltyard.arena.votes import VoteTable
 from tiltyard.battles import Outcome
 from tiltyard.errors import ArenaError
-from tiltyard.ratings import normal_quantile
+from tiltyard.ratings import normal_quantile, wilson
 from tiltyard.types import Floats, Ints
-from tiltyard.validity import deficits, expected_scores, neighbours, wilson
 
 RECENT = 20
 """Recent form looks at this many votes."""

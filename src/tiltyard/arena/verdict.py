@@ -12,8 +12,8 @@ from itertools import islice
 import msgspec
 
 from tiltyard.arena.board import SHADOW_PHASE, LiveBoard
+from tiltyard.arena.publication import Badge
 from tiltyard.pages import count, plural
-from tiltyard.validity import Badge
 
 MODEL_VOTES = 10
 """Rated votes (A, B, tie) that a model needs before an interval is drawn for it."""

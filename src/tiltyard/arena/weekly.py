@@ -20,33 +20,24 @@ from tiltyard.arena.board import (
     live_board,
     official_order,
 )
+from tiltyard.arena.churn import Churn, ConfidenceStability, Known, Standings, confidence_stability, top_churn
 from tiltyard.arena.events import LANES, Excluded, Flagged, Restored
 from tiltyard.arena.matchmaking.exposure import conservative_order, ready_contenders
+from tiltyard.arena.matchmaking.fairness import (
+    ExposureFairness,
+    LaneShare,
+    exposure_fairness,
+    lane_shares,
+    side_balance,
+)
 from tiltyard.arena.offline import OfflineBoard
+from tiltyard.arena.publication import Publication, Status
+from tiltyard.arena.quality import QualityVotes, high_both_bad, rising_both_bad
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.units import HOUR
 from tiltyard.arena.votes import VoteTable
+from tiltyard.ratings import CalibrationCurve, ConfidenceBin
 from tiltyard.types import Ints, named
-from tiltyard.validity import (
-    CalibrationCurve,
-    Churn,
-    ConfidenceBin,
-    ConfidenceStability,
-    ExposureFairness,
-    Known,
-    LaneShare,
-    Publication,
-    QualityVotes,
-    Standings,
-    Status,
-    confidence_stability,
-    exposure_fairness,
-    high_both_bad,
-    lane_shares,
-    rising_both_bad,
-    side_balance,
-    top_churn,
-)
 
 
 class BoardAt(msgspec.Struct, frozen=True):

@@ -25,8 +25,7 @@ from tiltyard.judging.reading import ReplyForm
 from tiltyard.judging.verdicts import Combine, Judge, JudgingOptions, JudgingResult, PanelVerdicts, Verdicts, panel_name
 from tiltyard.llm import Ask, AskingParts, shared_folder
 from tiltyard.pages import percent
-from tiltyard.ratings import MISSING, NEITHER, A, B, Reliability, plurality
-from tiltyard.validity import Estimate, cohen_kappa, mean_of, share
+from tiltyard.ratings import MISSING, NEITHER, A, B, Estimate, Reliability, cohen_kappa, mean_of, plurality, share
 
 Votes = NDArray[np.int8]
 

@@ -14,7 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles import MISSING, BattleTable, Codes, Outcome, concat
-from tiltyard.boards import RatingEntry, footnotes, headline, interval_text, percent, rank_text, select
+from tiltyard.boards import (
+    RatingEntry,
+    fit_sentences,
+    fit_verdict,
+    footnotes,
+    headline,
+    interval_text,
+    percent,
+    rank_text,
+    select,
+)
 from tiltyard.decisions import RatingDifference
 from tiltyard.pages import Html, count, package_text, page, plural, points, shortened
 from tiltyard.publishing.columns import NAME as COLUMNS
@@ -22,7 +32,6 @@ from tiltyard.publishing.folder import PublishedFile
 from tiltyard.publishing.publication import PROMPT, BoardPart, PublishedBoard, StaticSite, slug
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.reporting import board_view, comparison_page, own_file
-from tiltyard.validity import fit_sentences, fit_verdict
 
 FEED = "feed.atom"
 PARTS_PAGE = "parts.html"

@@ -10,11 +10,11 @@ from tiltyard.errors import TiltyardError
 from tiltyard.judging import panel_members
 from tiltyard.options import CompareOptions
 from tiltyard.pages import percent, plural
+from tiltyard.ratings import Estimate
 from tiltyard.reporting import sections
 from tiltyard.reporting.run import Dimension, Run
 from tiltyard.reporting.sections import behaviour, verdict_counts
 from tiltyard.tournament import EVEN, is_uneven
-from tiltyard.validity import Estimate
 
 MOST_IN_TITLE = 4
 """How many entrants a title names."""

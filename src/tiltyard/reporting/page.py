@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.battles import read_missing
-from tiltyard.boards import CENTRE, rank_text
+from tiltyard.boards import CENTRE, fit_sentences, fit_verdict, rank_text
 from tiltyard.files import write_text
 from tiltyard.judging import read_object, read_record, require
 from tiltyard.pages import package_text, page
@@ -19,7 +19,6 @@ from tiltyard.reporting.run import Run, read_run
 from tiltyard.reporting.sections import disagreements
 from tiltyard.reporting.site_map import MAIN, ONE_PAGE, Here, SiteMap
 from tiltyard.tournament import JUDGE_PROMPTS, ROUNDS_FILE, JudgePrompts, ratings
-from tiltyard.validity import fit_sentences, fit_verdict
 
 OUTCOMES = ("decisive", "tie", "inconsistent", "failed")
 

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from tiltyard.arena import BoardRow, WeeklyReport, weekly_report
+from tiltyard.arena import BoardRow, Known, WeeklyReport, top_order, weekly_report
 from tiltyard.arena.following import period_of_log, study_of
 from tiltyard.arena.store import (
     KeptWeek,
@@ -29,7 +29,6 @@ from tiltyard.files import write_text
 from tiltyard.pages import MARGIN, WIDTH, Html, Scale, environment, escaping, package_text, page, path, picture, words
 from tiltyard.reporting import weekly_text as text
 from tiltyard.reporting.weekly_text import weekly_json
-from tiltyard.validity import Known, top_order
 
 ROW, CHART_WIDTH, NAME_ROOM, RANK_ROOM = 26, 900, 190, 34
 """Sizes of the chart of places."""

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from tiltyard.arena import NOT_BLIND, FailingModel, Note, WeeklyReport
-from tiltyard.boards.misfit import MisfitFacts
+from tiltyard.arena import NOT_BLIND, FailingModel, Note, Publication, Rule, WeeklyReport
+from tiltyard.arena.matchmaking import THREE_SIGMA
+from tiltyard.boards import MisfitFacts, fit_sentences, fit_verdict
 from tiltyard.pages import Table, day, markdown_text, percent, plural, points, signed_percent
-from tiltyard.validity import THREE_SIGMA, Publication, Rule, fit_sentences, fit_verdict
 
 QUALITY_FINE = "No both-bad rate rose or is high."
 LANES_OFF = "Lanes are off in phase 1: the legacy matchmaking is in use."

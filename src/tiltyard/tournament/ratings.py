@@ -20,10 +20,9 @@ from tiltyard.decisions.contrast import contrast
 from tiltyard.errors import TiltyardError
 from tiltyard.judging import MOST_INCONSISTENT, BiasCounts, Case, Judgment, to_battle
 from tiltyard.pages import Table
-from tiltyard.ratings import elo
+from tiltyard.ratings import NO_ESTIMATE, Estimate, elo, win_rate
 from tiltyard.tournament.config import EloSettings
 from tiltyard.types import Floats
-from tiltyard.validity import NO_ESTIMATE, Estimate, win_rate
 
 LEVEL = 0.95
 

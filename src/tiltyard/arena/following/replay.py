@@ -15,10 +15,12 @@ import numpy as np
 
 from tiltyard.arena import events as e
 from tiltyard.arena.board import OFFICIAL_FROM, Evidence, LiveBoard, raw_ratings
+from tiltyard.arena.churn import BAND, Known
 from tiltyard.arena.following.recent_events import RecentEvents
 from tiltyard.arena.model_detail import RatingPath
 from tiltyard.arena.offline import OfflineBoard, offline_board, on_scale
 from tiltyard.arena.policy import IntervalRules, Policy
+from tiltyard.arena.publication import CONFIDENCE_POINTS, Badge, within_points
 from tiltyard.arena.ratings import Ratings, legacy_elo, rate_votes, ratings_of
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.units import DAY
@@ -26,20 +28,16 @@ from tiltyard.arena.votes import VoteColumns, VoteTable
 from tiltyard.arena.weekly import BoardAt, Findings, Period
 from tiltyard.arena.weights import weighed
 from tiltyard.errors import TiltyardError
-from tiltyard.ratings import Glicko2State, rate_battles_history
-from tiltyard.types import Floats, Ints
-from tiltyard.validity import (
-    BAND,
-    CONFIDENCE_POINTS,
-    Badge,
+from tiltyard.ratings import (
     CalibrationCurve,
     ConfidenceBin,
-    Known,
+    Glicko2State,
     confidence_bins,
     predictions,
-    within_points,
+    rate_battles_history,
 )
-from tiltyard.validity.calibration import calibration
+from tiltyard.ratings.calibration import calibration
+from tiltyard.types import Floats, Ints
 
 ORDER_LOOKS = 4
 """How often within the window the order is looked at, the first time at its beginning."""

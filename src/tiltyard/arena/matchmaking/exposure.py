@@ -7,11 +7,11 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
+from tiltyard.arena.matchmaking import fairness
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.schedule import Schedule
 from tiltyard.arena.state import ArenaState
 from tiltyard.types import Floats
-from tiltyard.validity import fairness
 
 Numbers = NDArray[np.intp]
 

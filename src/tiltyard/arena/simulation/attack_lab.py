@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from tiltyard.arena import events as e
+from tiltyard.arena.bounded_influence import expected_strengths
 from tiltyard.arena.events import Choice
 from tiltyard.arena.offline import published_estimator
 from tiltyard.arena.policy import DefenceRules, Policy, WaitingRules
@@ -31,7 +32,6 @@ from tiltyard.arena.weights import blocks_to_swap, weighed
 from tiltyard.errors import OptionError
 from tiltyard.ratings import LOGITS_PER_POINT
 from tiltyard.types import Bools, Floats
-from tiltyard.validity import expected_strengths
 
 LabAttack = Literal["hunter", "hunter-long", "undo-filter", "carrier", "crowd-like", "dictionary", "rival", "random"]
 """`hunter` leaves every pair without the target and comes back as somebody new; `hunter-long` skips in one session;

@@ -18,6 +18,7 @@ from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.following.replay import evidence_of, replay
 from tiltyard.arena.offline import published_estimator, tau
 from tiltyard.arena.policy import IntervalRules, SpeakFor
+from tiltyard.arena.publication import Badge
 from tiltyard.arena.simulation.population import World
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.votes import VoteColumns, VoteTable, vote_table
@@ -26,7 +27,6 @@ from tiltyard.boards import BradleyTerry, Leaderboard
 from tiltyard.errors import BattleError, RatingError
 from tiltyard.ratings import LOGITS_PER_POINT
 from tiltyard.types import Floats, Ints
-from tiltyard.validity import Badge
 
 SAME = 1e-4
 """Models whose true ratings differ by less than this many points are equal: neither is to be ranked above the other."""

@@ -16,9 +16,9 @@ from tiltyard.arena.store.log import RARE
 from tiltyard.arena.store.matchups import public_until
 from tiltyard.arena.store.store import Store
 from tiltyard.arena.store.texts import is_erased
+from tiltyard.arena.voters import SessionActs
 from tiltyard.arena.voting import CLOCK_MARGIN
 from tiltyard.pages import day
-from tiltyard.validity import SessionActs
 
 LATEST_VOTES = 500
 """How many votes are looked at to see whether most come from one block."""
