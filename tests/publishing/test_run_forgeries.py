@@ -68,7 +68,7 @@ def rounds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("rounds")
     copy_material(home / "demo")
     asked = ("run", "demo/tournament.yaml", "--mode", "headline", "--until", "top")
-    done = within.run(home, *asked, "--n-perms", "20", "--yes", "--output-dir", "run")
+    done = within.run(home, *asked, "--limit-pairs", "80", "--n-perms", "20", "--yes", "--output-dir", "run")
     assert done.returncode == 0, done.stderr
     return home / "run"
 
