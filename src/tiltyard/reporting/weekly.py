@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec.structs import replace
 
@@ -17,7 +18,6 @@ from tiltyard.arena.following import period_of_log, study_of
 from tiltyard.arena.store import (
     KeptWeek,
     Store,
-    Week,
     WeekTexts,
     events_in_order,
     keep_week,
@@ -93,39 +93,28 @@ def by_shown_name(report: WeeklyReport) -> WeeklyReport:
         row.model: row.display_name if shared[row.display_name] == 1 else f"{row.display_name} ({row.model})"
         for row in rows
     }
-
-    def shown(models: Iterable[str]) -> tuple[str, ...]:
-        return tuple(names.get(model, model) for model in models)
-
-    churn = report.churn
-    swaps = tuple(replace(s, rose=shown([s.rose])[0], fell=shown([s.fell])[0]) for s in churn.swaps)
-    offline = report.offline
-    if offline is not None and offline.misfit is not None:
-        offline = replace(offline, misfit=_renamed(offline.misfit, names))
-    return replace(
-        report,
-        offline=offline,
-        models=shown(report.models),
-        quality=tuple(replace(flag, model=shown([flag.model])[0]) for flag in report.quality),
-        stability=replace(report.stability, left_band=shown(report.stability.left_band)),
-        churn=replace(churn, swaps=swaps, entered=shown(churn.entered), left=shown(churn.left)),
-        looks=tuple(
-            replace(look, standings=dict(zip(shown(look.standings), look.standings.values(), strict=True)))
-            for look in report.looks
-        ),
-    )
+    parts = ("models", "quality", "stability", "churn", "looks")
+    offline = report.offline and replace(report.offline, misfit=_renamed(report.offline.misfit, names))
+    return replace(report, offline=offline, **{name: _renamed(getattr(report, name), names, name) for name in parts})
 
 
-def _renamed(record: Any, names: Mapping[str, str]) -> Any:
-    """A record of checks with models under their display names."""
-    if isinstance(record, Mapping):
-        return {
-            key: names.get(value, value)
-            if key in ("model", "against") and isinstance(value, str)
-            else _renamed(value, names)
-            for key, value in record.items()
-        }
-    return [_renamed(one, names) for one in record] if isinstance(record, list | tuple) else record
+NAMING = ("model", "against", "models", "left_band", "rose", "fell", "entered", "left")
+"""Fields that name models."""
+
+
+def _renamed(part: Any, names: Mapping[str, str], field: str = "") -> Any:
+    """A part of a report with models under their display names."""
+    if isinstance(part, str):
+        return names.get(part, part) if field in NAMING else part
+    if isinstance(part, Mapping):
+        if field == "standings":
+            return {names.get(model, model): known for model, known in part.items()}
+        return {key: _renamed(value, names, key) for key, value in part.items()}
+    if isinstance(part, list | tuple):
+        return type(part)(_renamed(one, names, field) for one in part)
+    if isinstance(part, msgspec.Struct):
+        return replace(part, **{name: _renamed(getattr(part, name), names, name) for name in part.__struct_fields__})
+    return part
 
 
 def bands(report: WeeklyReport) -> list[tuple[BoardRow, Known | None, Known]]:
@@ -166,7 +155,6 @@ def _moved(line: Sequence[int | None]) -> bool:
 
 
 def _rank_line(model: str, line: Sequence[int | None], step: float) -> str:
-    """One model's line, with a gap where it was not on the board."""
     steps, drawing = [], False
     for number, place in enumerate(line):
         if place is None:
@@ -202,14 +190,17 @@ def keep_finished_weeks(store: Store, now: int | None = None, *, again: bool = F
     written = []
     for week in weeks_with_votes(store, now):
         if week.name not in there:
-            report, seq = _report_of(store, week)
+            # Events of several servers are nearly in clock order: a week's log ends with the first event after it.
+            events = takewhile(lambda event: event.at < week.until, events_in_order(store))  # noqa: B023
+            state, period = period_of_log(events, week.since)
+            report = weekly_report(state, period, study_of(state, period.votes)[0])
             names = {row.model: row.display_name for row in report.board.rows}
             parts: Any = environment().get_template("reporting/week_parts.html").make_module(week_view(report, names))
             facts = KeptWeek(
                 week=week.name,
                 since=week.since,
                 until=week.until,
-                seq=seq,
+                seq=state.seq,
                 phase=report.board.phase,
                 status=str(report.board.publication.status),
                 votes=report.votes,
@@ -223,15 +214,6 @@ def keep_finished_weeks(store: Store, now: int | None = None, *, again: bool = F
             keep_week(store, facts, texts, again=again)
             written.append(week.name)
     return written
-
-
-def _report_of(store: Store, week: Week) -> tuple[WeeklyReport, int]:
-    """The report of a week from the log as it was at its end, and the number of its last event."""
-    # Events of several servers are nearly in clock order: the log of a week ends with the first event after it.
-    events = takewhile(lambda event: event.at < week.until, events_in_order(store))
-    state, period = period_of_log(events, week.since)
-    study, _ = study_of(state, period.votes)
-    return weekly_report(state, period, study), state.seq
 
 
 def write_folder(store: Store, folder: Path) -> int:

@@ -217,6 +217,8 @@ def misfit_sentences(report: WeeklyReport) -> list[str]:
 
 def weekly_markdown(report: WeeklyReport) -> str:
     """The report as Markdown."""
+    served, lanes = report.events.get("matchup_served", 0), sum(lane.served for lane in report.lanes)
+    closed = [f"{report.events[kind]:,} {kind}" for kind in ("skipped", "expired", "undone") if report.events.get(kind)]
     blocks = [
         "# Validity report",
         f"{day(report.since)} to {day(report.until)}",
@@ -227,7 +229,8 @@ def weekly_markdown(report: WeeklyReport) -> str:
             [(rule.name, *rule_numbers(rule), _yes(rule.met)) for rule in report.board.publication.deciding],
         ),
         markdown_text(worth_knowing(report.board.publication)),
-        _facts(report),
+        f"Phase {report.board.phase}. {report.votes:,} counted votes by {report.voters:,} voters, {served:,} matchups "
+        f"served{'; ' if closed else ''}{', '.join(closed)}.",
         "## Coverage fairness",
         "\n".join(map(markdown_text, exposure_sentences(report))),
         _exposures(report),
@@ -251,7 +254,16 @@ def weekly_markdown(report: WeeklyReport) -> str:
         "## Top-rank churn against confidence bands",
         "\n".join(map(markdown_text, churn_sentences(report))),
         "## Lanes and sides",
-        _lanes(report),
+        _list(
+            [
+                f"{lane.lane}: {percent(lane.share, 1)} of {lanes:,} (asked first {percent(lane.weight)}, "
+                f"{abs(lane.sigmas):.1f} sigma {'above' if lane.sigmas > 0 else 'below'})"
+                for lane in report.lanes
+            ],
+            "",
+        )
+        if report.lanes_on
+        else LANES_OFF,
         lane_sentence(report),
         side_sentence(report),
         "## Quality",
@@ -273,16 +285,6 @@ def _calibration(report: WeeklyReport) -> list[str]:
         return []
     rows = [(percent(one.predicted), percent(one.observed), f"{one.votes:,}") for one in report.calibration.bins]
     return ["## Predicted against observed", sentence, _table(["predicted", "observed", "votes"], rows)]
-
-
-def _facts(report: WeeklyReport) -> str:
-    served = report.events.get("matchup_served", 0)
-    closed = [f"{report.events[kind]:,} {kind}" for kind in ("skipped", "expired", "undone") if report.events.get(kind)]
-    tail = f"; {', '.join(closed)}" if closed else ""
-    return (
-        f"Phase {report.board.phase}. {report.votes:,} counted votes by {report.voters:,} voters, "
-        f"{served:,} matchups served{tail}."
-    )
 
 
 def _exposures(report: WeeklyReport) -> str:
@@ -323,16 +325,6 @@ def _offline(report: WeeklyReport) -> list[str]:
         "\n".join(map(markdown_text, offline_sentences(report))),
         _table(heads, rows),
     ]
-
-
-def _lanes(report: WeeklyReport) -> str:
-    total = sum(lane.served for lane in report.lanes)
-    lines = [
-        f"{lane.lane}: {percent(lane.share, 1)} of {total:,} (asked first {percent(lane.weight)}, "
-        f"{abs(lane.sigmas):.1f} sigma {'above' if lane.sigmas > 0 else 'below'})"
-        for lane in report.lanes
-    ]
-    return _list(lines, "") if report.lanes_on else LANES_OFF
 
 
 def _yes(met: bool) -> str:
