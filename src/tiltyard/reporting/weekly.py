@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
 from msgspec.structs import replace
 
 from tiltyard.arena import BoardRow, WeeklyReport, weekly_report
@@ -59,8 +59,8 @@ def week_view(
 ) -> dict[str, Any]:
     """What the sections show; without names, models stand under their ids."""
     named = report if names is None else by_shown_name(report)
-    fair, rows = report.exposure, report.board.rows
-    offs = [abs(off) for off in fair.off.tolist() if not np.isnan(off)]
+    fair, rows = report.coverage_fairness, report.board.rows
+    offs = [abs(one.off) for one in fair.models if one.off is not None]
     widest = min(FURTHEST, max([*offs, 1.5 * fair.tolerance]))
     standings = [known for look in (report.looks[0], report.looks[-1]) for known in look.standings.values()]
     return {
@@ -72,8 +72,8 @@ def week_view(
         "pair_address": pair_address,
         "off_scale": Scale.of([-100 * widest, 100 * widest]),
         "exposures": [
-            (row, int(fair.exposures[i]), float(fair.targets[i]), float(fair.off[i]), bool(fair.within[i]))
-            for i, row in enumerate(rows)
+            (row, one.exposures, one.target, math.nan if one.off is None else one.off, one.within)
+            for row, one in zip(rows, fair.models, strict=True)
         ],
         "band_scale": Scale.of([end for known in standings for end in (known.low, known.high)] or [0.0]),
         "bands": bands(report) if rows else [],
@@ -93,12 +93,12 @@ def by_shown_name(report: WeeklyReport) -> WeeklyReport:
         row.model: row.display_name if shared[row.display_name] == 1 else f"{row.display_name} ({row.model})"
         for row in rows
     }
-    parts = ("models", "quality", "stability", "churn", "looks")
+    parts = ("sides", "quality", "confidence_stability", "top_churn", "looks")
     offline = report.offline and replace(report.offline, misfit=_renamed(report.offline.misfit, names))
     return replace(report, offline=offline, **{name: _renamed(getattr(report, name), names, name) for name in parts})
 
 
-NAMING = ("model", "against", "models", "left_band", "rose", "fell", "entered", "left")
+NAMING = ("model", "against", "off_balance", "left_band", "rose", "fell", "entered", "left")
 """Fields that name models."""
 
 
@@ -137,9 +137,9 @@ def share_picture(share: float, needed: float, label: str) -> Html:
 def rank_chart(report: WeeklyReport) -> Html:
     """The places of the top models over time; a model whose place changed is highlighted."""
     looks = [look for look in report.looks if look.standings]
-    last = top_order(looks[-1].standings, report.churn.top)
+    last = top_order(looks[-1].standings, report.top_churn.top)
     orders = [top_order(look.standings, len(look.standings)) for look in looks]
-    shown = list(dict.fromkeys([*last, *(model for order in orders for model in order[: report.churn.top])]))
+    shown = list(dict.fromkeys([*last, *(model for order in orders for model in order[: report.top_churn.top])]))
     places = {model: [order.index(model) + 1 if model in order else None for order in orders] for model in shown}
     deepest = max(place for line in places.values() for place in line if place is not None)
     step = (CHART_WIDTH - NAME_ROOM - RANK_ROOM) / max(len(looks) - 1, 1)
