@@ -81,7 +81,7 @@ def pages() -> dict[str, str]:
 def overview() -> str:
     """Every module with its names, and the names of types."""
     rows = [(f"[`{m}`]({_path(m).removeprefix('reference/')})", _about(m), _listed(m)) for m in MODULES]
-    types = [(f"`{n}`", _constants(module)[n]) for module, names in TYPES.items() for n in names.split()]
+    types = [(f"`{n}`", attribute_docs(module)[n]) for module, names in TYPES.items() for n in names.split()]
     return f"{table('module | what it is about | names', rows)}\n\n{table('type | what it is', types)}"
 
 
@@ -95,11 +95,6 @@ def _about(module: str) -> str:
 
 def _listed(module: str) -> str:
     return ", ".join(f"`{name}`" for name in names_of(module))
-
-
-@cache
-def _constants(module: str) -> dict[str, str]:
-    return attribute_docs(inspect.getsource(import_module(module)))
 
 
 def entry(module: str, name: str) -> str:
@@ -122,7 +117,7 @@ def entry(module: str, name: str) -> str:
 def _constant_doc(module: str, name: str) -> str:
     """The text below a constant, in the module of the package that defines it."""
     inside = [found for found in sorted(sys.modules) if found.startswith(f"{module}.")]
-    return next(docs[name] for found in inside if name in (docs := _constants(found)))
+    return next(docs[name] for found in inside if name in (docs := attribute_docs(found)))
 
 
 def _is(thing: Any, kind: type) -> bool:

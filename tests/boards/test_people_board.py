@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 import pytest
 from tests.records import replace
+from tests.sizes import size
 
 import tiltyard as ty
 from oracles.labelled_worlds import LabelledWorld, battle_rows
-from sizes import size
 from tiltyard.errors import BadRow, NoBattles, OptionError, RatingError
 
 WORLD = LabelledWorld("style", prompts=60, labels=120, link=0.85, style=0.5)

@@ -716,7 +716,8 @@ def state_of(url: str) -> tuple[bool, ...]:
         "SELECT count(*) FROM reports WHERE reason <> ''",
         "SELECT count(*) FROM counters WHERE key LIKE '%session%' AND key NOT LIKE 'session:address%'",
     )
-    return tuple(bool(sql(url, query)[0][0]) for query in asked)
+    ((*counts,),) = sql(url, f"SELECT {', '.join(f'({query})' for query in asked)}")
+    return tuple(map(bool, counts))
 
 
 @pytest.mark.parametrize("everybody", [False, True])

@@ -28,7 +28,7 @@ from tiltyard.scores import DirectionFrom
 from tiltyard.types import Comparable, Floats, Result, named
 
 if TYPE_CHECKING:
-    from tiltyard.decisions.gate import GateResult
+    from tiltyard.decisions import GateResult
 
 SHOWN = 5
 """Prompts in each list of a text."""
