@@ -22,7 +22,7 @@ from tiltyard.judging import JudgeCheck, Judgment, Verdict
 from tiltyard.llm import Usage
 from tiltyard.llm.generation import FailedPrompt
 from tiltyard.placement import CalibrationLine, Panel, PlacementManifest, PlacementText
-from tiltyard.placement.manifest import JudgeAgainstPeople
+from tiltyard.placement.folder import JudgeAgainstPeople
 from tiltyard.placement.robustness import FamilyCheck, Sensitivity
 from tiltyard.publishing.folder import PublishedManifest
 from tiltyard.tournament import (

@@ -19,7 +19,7 @@ from tiltyard.battles import FLAGS, OUTCOME_LABELS, SOURCE_LABELS, Battle
 from tiltyard.boards import RatingsFile
 from tiltyard.boards.text import EXTRA_COLUMNS
 from tiltyard.placement import PlacementManifest
-from tiltyard.placement.manifest import JudgeAgainstPeople, StartedManifest
+from tiltyard.placement.folder import JudgeAgainstPeople, StartedManifest
 from tiltyard.schemas import SCHEMAS, schema_file
 from tiltyard.tournament.artifacts import RunManifest
 from tiltyard.tournament.config import Config

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tiltyard.verbs.publish import publish
     from tiltyard.verbs.rate import rate, rate_by
     from tiltyard.verbs.rejudge import rejudge
-    from tiltyard.verbs.report import report
+    from tiltyard.verbs.runs import report
     from tiltyard.verbs.run import run
     from tiltyard.verbs.verify import verify
 

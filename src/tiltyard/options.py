@@ -8,11 +8,10 @@ that uses it.
 import inspect
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from functools import cache, partial, wraps
 from pathlib import Path
 from typing import (
-    Annotated,
     Any,
     Concatenate,
     Generic,
@@ -61,7 +60,7 @@ class Help(NamedTuple):
     """What an option that is not given stands for, where its default does not say it."""
     of: str = ""
     """The methods that have it, where not all do."""
-    group: str = BATTLES
+    group: str = OTHER
     flag: str = ""
     """Its name on the command line, where that is another."""
     metavar: str = ""
@@ -71,6 +70,20 @@ class Help(NamedTuple):
     """The smallest number that it may be."""
     in_memory: bool = False
     """Whether only functions have it: no word on a command line is such a value."""
+
+
+def option(value: Any, text: str, default: str = "", of: str = "", group: str = OTHER, **more: Any) -> Any:
+    """A field of a struct of options: its default value, and the rest of its `Help`."""
+    return field(default=value, metadata=about(text, default, of, group, **more))
+
+
+def about(*texts: Any, **more: Any) -> dict[str, Help]:
+    """The metadata of an option's field: alone where it has no default and must be given."""
+    return {"help": Help(*texts, **more)}
+
+
+_daily = partial(option, daily=True)
+_of_battles = partial(option, group=BATTLES)
 
 
 class Option(NamedTuple):
@@ -116,13 +129,11 @@ def options_of(*kinds: Any) -> dict[str, Option]:
     """The options of structs by name."""
     options: dict[str, Option] = {}
     for kind in kinds:
-        types = get_type_hints(kind, include_extras=True)
-        for field in fields(kind):
-            inner, *more = get_args(types[field.name]) if hasattr(types[field.name], "__metadata__") else (None,)
-            text = next((one for one in more if isinstance(one, Help)), None)
-            if text is not None:
-                default = None if field.default is MISSING else field.default
-                options.setdefault(field.name, Option(field.name, inner, default, text))
+        types = get_type_hints(kind)
+        for one in fields(kind):
+            if "help" in one.metadata:
+                default = None if one.default is MISSING else one.default
+                options.setdefault(one.name, Option(one.name, types[one.name], default, one.metadata["help"]))
     if "method" in options:
         return options
     return {name: option._replace(help=option.help._replace(of="")) for name, option in options.items()}
@@ -247,58 +258,53 @@ def explains(**texts: str) -> Callable[[type[R]], type[R]]:
 class ReadingOptions(Options):
     """How battles are read."""
 
-    format: Annotated[
-        str,
-        Help(
-            "Format of the battles: auto, tiltyard, lmarena, comparia, evalica, alpaca_eval, judgearena, arena-hard, "
-            "winner-loser; logs of inspect, promptfoo, lm-eval, mt-bench, verdicts, deepeval, langfuse, "
-            "phoenix, otel, open-webui; or the name of a reader that plugs in.",
-            flag="--from",
-            metavar="FORMAT",
-            daily=True,
-        ),
-    ] = "auto"
-    map: Annotated[
-        Mapping[str, str] | None,
-        Help(
-            "A column under another name, ours first: winner=choice, prompt=question; or what a word in the winner's "
-            "column means: winner:0=model_b.",
-            metavar="OURS=THEIRS",
-            daily=True,
-        ),
-    ] = None
-    where: Annotated[
-        str | None, Help("Only rows that satisfy this SQL expression over the file's own columns.", metavar="SQL")
-    ] = None
-    default_source: Annotated[Decider | None, Help("Who decided where a row does not say.")] = None
-    on_bad: Annotated[OnBad, Help("Stop at the first bad row, or skip and count bad rows.", daily=True)] = "error"
-    tie_band: Annotated[
-        float | None, Help("For logs with scores: a tie is a difference of scores that is not larger.", default="0")
-    ] = None
+    format: str = _of_battles(
+        "auto",
+        "Format of the battles: auto, tiltyard, lmarena, comparia, evalica, alpaca_eval, judgearena, arena-hard, "
+        "winner-loser; logs of inspect, promptfoo, lm-eval, mt-bench, verdicts, deepeval, langfuse, "
+        "phoenix, otel, open-webui; or the name of a reader that plugs in.",
+        flag="--from",
+        metavar="FORMAT",
+        daily=True,
+    )
+    map: Mapping[str, str] | None = _of_battles(
+        None,
+        "A column under another name, ours first: winner=choice, prompt=question; or what a word in the winner's "
+        "column means: winner:0=model_b.",
+        metavar="OURS=THEIRS",
+        daily=True,
+    )
+    where: str | None = _of_battles(
+        None, "Only rows that satisfy this SQL expression over the file's own columns.", metavar="SQL"
+    )
+    default_source: Decider | None = _of_battles(None, "Who decided where a row does not say.")
+    on_bad: OnBad = _of_battles("error", "Stop at the first bad row, or skip and count bad rows.", daily=True)
+    tie_band: float | None = _of_battles(
+        None, "For logs with scores: a tie is a difference of scores that is not larger.", default="0"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class InputOptions(ReadingOptions):
     """How battles are read, and by what."""
 
-    engine: Annotated[
-        Engine,
-        Help("What counts the battles: DuckDB here, or Spark where they are (s3a://, hdfs://, …).", of="bt, winrate"),
-    ] = "duckdb"
+    engine: Engine = _of_battles(
+        "duckdb",
+        "What counts the battles: DuckDB here, or Spark where they are (s3a://, hdfs://, …).",
+        of="bt, winrate",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class SelectionOptions(Options):
     """Which battles count."""
 
-    source: Annotated[Decider | None, Help("Only battles decided by people, or by a judge.")] = None
-    dimension: Annotated[str | None, Help("Only battles of this dimension.", metavar="NAME", daily=True)] = None
-    both_bad: Annotated[
-        BothBad, Help("Battles in which both answers were bad: counted beside the rating, rated as ties, or left out.")
-    ] = "separate"
-    inconsistent: Annotated[Inconsistent, Help("Judgments whose two orders disagreed: rated as ties, or left out.")] = (
-        "tie"
+    source: Decider | None = _of_battles(None, "Only battles decided by people, or by a judge.")
+    dimension: str | None = _of_battles(None, "Only battles of this dimension.", metavar="NAME", daily=True)
+    both_bad: BothBad = _of_battles(
+        "separate", "Battles in which both answers were bad: counted beside the rating, rated as ties, or left out."
     )
+    inconsistent: Inconsistent = _of_battles("tie", "Judgments whose two orders disagreed: rated as ties, or left out.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -310,133 +316,108 @@ class BattleOptions(ReadingOptions, SelectionOptions):
 class FitOptions(Options):
     """How ties are read, and what makes battles dependent."""
 
-    ties: Annotated[
-        Ties | None,
-        Help("How ties are read: by one of two models of ties, as half a win, or left out.", "davidson", "bt", METHOD),
-    ] = None
-    cluster: Annotated[
-        str | None,
-        Help(
-            "What makes battles dependent: prompt, voter, `prompt,voter`, other columns by name, or none.",
-            default="each of prompt and voter that is known",
-            group=INTERVALS,
-            metavar="COLUMNS",
-        ),
-    ] = None
+    ties: Ties | None = option(
+        None, "How ties are read: by one of two models of ties, as half a win, or left out.", "davidson", "bt", METHOD
+    )
+    cluster: str | None = option(
+        None,
+        "What makes battles dependent: prompt, voter, `prompt,voter`, other columns by name, or none.",
+        default="each of prompt and voter that is known",
+        group=INTERVALS,
+        metavar="COLUMNS",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class LevelOptions(FitOptions):
     """Those, and how sure intervals are."""
 
-    level: Annotated[float | None, Help("Confidence level.", default="0.95", group=INTERVALS)] = None
+    level: float | None = option(None, "Confidence level.", default="0.95", group=INTERVALS)
 
 
-MinBattles = Annotated[float, Help("Leave out models with fewer battles.", metavar="N")]
-Control = Annotated[
-    Sequence[str] | None,
-    Help(
-        "Style columns to control for: `len` reads len_a and len_b. Not for a feature that is part of what makes an "
-        "answer good.",
-        of="bt",
-        group=METHOD,
-        metavar="COLUMN,…",
-        daily=True,
-    ),
-]
+min_battles_option = partial(_of_battles, text="Leave out models with fewer battles.", metavar="N")
+_control = partial(
+    _daily,
+    None,
+    "Style columns to control for: `len` reads len_a and len_b. Not for a feature that is part of what makes an "
+    "answer good.",
+    of="bt",
+    group=METHOD,
+    metavar="COLUMN,…",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class RateOptions(BattleOptions, InputOptions, LevelOptions):
     """Options of `rate`: those of the battles, and those of every method; None is the method's own default."""
 
-    method: Annotated[
-        Method,
-        Help(
-            "Bradley–Terry, Elo in order, Elo averaged over shuffles, Glicko-2, or win rates.", group=METHOD, daily=True
-        ),
-    ] = "bt"
-    evaluated: Annotated[
-        str | None, Help("The model under test: its entry has source `evaluated`.", group=METHOD, metavar="MODEL")
-    ] = None
-    anchor: Annotated[
-        tuple[str, float] | None,
-        Help(
-            "Pin a model to a rating. Intervals are then those of the difference from it.",
-            default="the mean is 1000",
-            of="bt",
-            group=METHOD,
-            metavar="MODEL=RATING",
-            daily=True,
-        ),
-    ] = None
-    control: Control = None
-    slot: Annotated[
-        bool | None, Help("Fit the advantage of the first side.", "only with style control, on votes", "bt", METHOD)
-    ] = None
-    shrink: Annotated[
-        bool | None,
-        Help(
-            "Pull ratings towards the mean, by as much as the results say: for few battles a model. Intervals are then "
-            "not for a model picked because it is extreme.",
-            "",
-            "bt",
-            METHOD,
-        ),
-    ] = None
-    only_connected: Annotated[
-        bool | None, Help("Where groups of models never met, rate the largest.", "", "bt", METHOD)
-    ] = None
-    robustness: Annotated[
-        bool | None,
-        Help(
-            "For each neighbouring pair, find how few battles would have to go for the two to swap.", "", "bt", METHOD
-        ),
-    ] = None
-    misfit: Annotated[
-        bool | None, Help("Check how well the model describes the battles; reads their times.", "yes", "bt", METHOD)
-    ] = None
-    ci: Annotated[
-        Interval | Literal["sampling"] | None,
-        Help(
-            "How intervals are made. They hold if results did not decide who met whom.",
-            "sandwich; elo-perm: sampling",
-            "bt, elo-perm",
-            INTERVALS,
-        ),
-    ] = None
-    rounds: Annotated[int | None, Help("Bootstrap rounds; only with ci bootstrap.", "1000", "bt", INTERVALS)] = None
-    anytime: Annotated[
-        bool | None,
-        Help("Ranges of places that hold however often you look while battles come in; wider.", "", "bt", INTERVALS),
-    ] = None
-    seed: Annotated[
-        int | None,
-        Help(
-            "Seed of all that is drawn: bootstrap rounds, shuffles, signs in the check of the fit, and standard errors "
-            "above 2,000 models. Where none of these is, no seed changes anything.",
-            "0",
-            "bt, elo-perm",
-            INTERVALS,
-        ),
-    ] = None
-    k: Annotated[float | None, Help("Points at stake in a battle.", "16", "elo, elo-perm", ELO)] = None
-    initial_rating: Annotated[float | None, Help("Where every model starts.", "1400", "elo, elo-perm", ELO)] = None
-    n_perms: Annotated[int | None, Help("Shuffles.", "500, fewer above 100,000 battles", "elo-perm", ELO)] = None
-    k_sweep: Annotated[
-        Sequence[float] | None, Help("Further K, on the same shuffles.", "1,4,8,16,32", "elo-perm", ELO, metavar="K,…")
-    ] = None
-    min_battles: MinBattles = 0
-    people: Annotated[
-        Any,
-        Help(
-            "People's labels on a random draw of the judged matchups: battles, matched by prompt and the two models. "
-            "They correct the judge's ratings, and put them on people's scale.",
-            of="bt",
-            group=METHOD,
-            metavar="FILE",
-        ),
-    ] = None
+    method: Method = _daily(
+        "bt", "Bradley–Terry, Elo in order, Elo averaged over shuffles, Glicko-2, or win rates.", group=METHOD
+    )
+    evaluated: str | None = option(
+        None, "The model under test: its entry has source `evaluated`.", group=METHOD, metavar="MODEL"
+    )
+    anchor: tuple[str, float] | None = _daily(
+        None,
+        "Pin a model to a rating. Intervals are then those of the difference from it.",
+        default="the mean is 1000",
+        of="bt",
+        group=METHOD,
+        metavar="MODEL=RATING",
+    )
+    control: Sequence[str] | None = _control()
+    slot: bool | None = option(
+        None, "Fit the advantage of the first side.", "only with style control, on votes", "bt", METHOD
+    )
+    shrink: bool | None = option(
+        None,
+        "Pull ratings towards the mean, by as much as the results say: for few battles a model. Intervals are then "
+        "not for a model picked because it is extreme.",
+        "",
+        "bt",
+        METHOD,
+    )
+    only_connected: bool | None = option(None, "Where groups of models never met, rate the largest.", "", "bt", METHOD)
+    robustness: bool | None = option(
+        None, "For each neighbouring pair, find how few battles would have to go for the two to swap.", "", "bt", METHOD
+    )
+    misfit: bool | None = option(
+        None, "Check how well the model describes the battles; reads their times.", "yes", "bt", METHOD
+    )
+    ci: Interval | Literal["sampling"] | None = option(
+        None,
+        "How intervals are made. They hold if results did not decide who met whom.",
+        "sandwich; elo-perm: sampling",
+        "bt, elo-perm",
+        INTERVALS,
+    )
+    rounds: int | None = option(None, "Bootstrap rounds; only with ci bootstrap.", "1000", "bt", INTERVALS)
+    anytime: bool | None = option(
+        None, "Ranges of places that hold however often you look while battles come in; wider.", "", "bt", INTERVALS
+    )
+    seed: int | None = option(
+        None,
+        "Seed of all that is drawn: bootstrap rounds, shuffles, signs in the check of the fit, and standard errors "
+        "above 2,000 models. Where none of these is, no seed changes anything.",
+        "0",
+        "bt, elo-perm",
+        INTERVALS,
+    )
+    k: float | None = option(None, "Points at stake in a battle.", "16", "elo, elo-perm", ELO)
+    initial_rating: float | None = option(None, "Where every model starts.", "1400", "elo, elo-perm", ELO)
+    n_perms: int | None = option(None, "Shuffles.", "500, fewer above 100,000 battles", "elo-perm", ELO)
+    k_sweep: Sequence[float] | None = option(
+        None, "Further K, on the same shuffles.", "1,4,8,16,32", "elo-perm", ELO, metavar="K,…"
+    )
+    min_battles: float = min_battles_option(0)
+    people: Any = option(
+        None,
+        "People's labels on a random draw of the judged matchups: battles, matched by prompt and the two models. "
+        "They correct the judge's ratings, and put them on people's scale.",
+        of="bt",
+        group=METHOD,
+        metavar="FILE",
+    )
 
 
 Direction = Literal["lower", "higher"]
@@ -460,35 +441,28 @@ def directions(scores: Sequence[str] | None) -> dict[str, set[str]]:
 class ScoreOptions(Options):
     """How scores are read, where answers have scores and no winner."""
 
-    score: Annotated[
-        Sequence[str] | None,
-        Help(
-            "The column of scores, or the metric of a log: any that holds numbers, or true and false. A last `:lower` "
-            "or `:higher` says which is better: latency_s:lower.",
-            default="score, correct, passed, …, or the only one; higher is better, unless it is called like seconds, "
-            "latency, cost or tokens",
-            group=SCORES,
-            metavar="COLUMN[:lower]",
-            daily=True,
-        ),
-    ] = None
-    bounds: Annotated[
-        Sequence[float] | None,
-        Help(
-            "The lowest and the highest possible score.",
-            default="0,1 where every score is 0 or 1; 0,100 of a metric called percent; else unknown",
-            group=SCORES,
-            metavar="LOW,HIGH",
-        ),
-    ] = None
-    scale: Annotated[
-        Literal["linear", "log"],
-        Help(
-            "Compare means, or with log typical ratios: geometric means of scores above 0, and margins such as 1.1x, a "
-            "tenth more or less.",
-            group=SCORES,
-        ),
-    ] = "linear"
+    score: Sequence[str] | None = _daily(
+        None,
+        "The column of scores, or the metric of a log: any that holds numbers, or true and false. A last `:lower` "
+        "or `:higher` says which is better: latency_s:lower.",
+        default="score, correct, passed, …, or the only one; higher is better, unless it is called like seconds, "
+        "latency, cost or tokens",
+        group=SCORES,
+        metavar="COLUMN[:lower]",
+    )
+    bounds: Sequence[float] | None = option(
+        None,
+        "The lowest and the highest possible score.",
+        default="0,1 where every score is 0 or 1; 0,100 of a metric called percent; else unknown",
+        group=SCORES,
+        metavar="LOW,HIGH",
+    )
+    scale: Literal["linear", "log"] = option(
+        "linear",
+        "Compare means, or with log typical ratios: geometric means of scores above 0, and margins such as 1.1x, a "
+        "tenth more or less.",
+        group=SCORES,
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -504,49 +478,45 @@ class ScoreOptions(Options):
             )
 
 
-Slot = Annotated[
-    bool | None,
-    Help(
-        "Fit the advantage of the first side; without it the order of a row says nothing of who was shown first.",
-        default="fit it where sides were uneven",
-        group=METHOD,
-    ),
-]
+_slot = partial(
+    option,
+    None,
+    "Fit the advantage of the first side; without it the order of a row says nothing of who was shown first.",
+    default="fit it where sides were uneven",
+    group=METHOD,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class SideOptions(Options):
     """What sides mean."""
 
-    slot: Slot = None
+    slot: bool | None = _slot()
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreBoardOptions(ReadingOptions, ScoreOptions):
     """Options of a board of mean scores."""
 
-    level: Annotated[float, Help("Confidence level.", group=INTERVALS)] = 0.95
-    cluster: Annotated[
-        str | None,
-        Help("A column of prompts that depend on each other.", "each prompt alone", group=INTERVALS, metavar="COLUMN"),
-    ] = None
-    missing: Annotated[
-        MissingRule,
-        Help(
-            "Answers that are missing from a board of mean scores: its places and intervals hold whatever they would "
-            "have scored; or with ignore, if they are missing by chance.",
-            group=SCORES,
-        ),
-    ] = "worst"
+    level: float = option(0.95, "Confidence level.", group=INTERVALS)
+    cluster: str | None = option(
+        None, "A column of prompts that depend on each other.", "each prompt alone", group=INTERVALS, metavar="COLUMN"
+    )
+    missing: MissingRule = option(
+        "worst",
+        "Answers that are missing from a board of mean scores: its places and intervals hold whatever they would "
+        "have scored; or with ignore, if they are missing by chance.",
+        group=SCORES,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerbOptions(Options):
     """What every verb is handed."""
 
-    notify: Annotated[
-        Callable[[str], None] | None, Help("Called with what is worth saying while it works.", in_memory=True)
-    ] = None
+    notify: Callable[[str], None] | None = option(
+        None, "Called with what is worth saying while it works.", in_memory=True
+    )
 
     def note(self, text: str) -> None:
         """Say it to whoever asked for it."""
@@ -558,234 +528,175 @@ class VerbOptions(Options):
 class BoardOptions(VerbOptions, RateOptions, ScoreBoardOptions):
     """Options of the verb `rate`: those of boards of ratings, and of boards of mean scores."""
 
-    by: Annotated[
-        str | None,
-        Help(
-            "One leaderboard per value of this column; a value that cannot be rated is named and left out.",
-            group=OTHER,
-            metavar="COLUMN",
-            daily=True,
-        ),
-    ] = None
-    pool: Annotated[
-        bool,
-        Help(
-            "With by: pull each board's ratings towards the model's over all values, by as much as the results say: "
-            "for values with few battles.",
-            of="bt",
-            group=OTHER,
-        ),
-    ] = False
-    compare: Annotated[
-        Any,
-        Help("Compare with this ratings file: agreement of the orders, and who moved.", group=OTHER, metavar="FILE"),
-    ] = None
-    as_battles: Annotated[
-        bool,
-        Help(
-            "Of scores: make battles, in which the higher score wins, and rate these. Right for grades without a unit; "
-            "it forgets by how much one is better.",
-            group=OTHER,
-        ),
-    ] = False
+    by: str | None = _daily(
+        None,
+        "One leaderboard per value of this column; a value that cannot be rated is named and left out.",
+        metavar="COLUMN",
+    )
+    pool: bool = option(
+        False,
+        "With by: pull each board's ratings towards the model's over all values, by as much as the results say: "
+        "for values with few battles.",
+        of="bt",
+    )
+    compare: Any = option(
+        None, "Compare with this ratings file: agreement of the orders, and who moved.", metavar="FILE"
+    )
+    as_battles: bool = option(
+        False,
+        "Of scores: make battles, in which the higher score wins, and rate these. Right for grades without a unit; "
+        "it forgets by how much one is better.",
+    )
 
 
-Battles = Annotated[
-    Sequence[Any] | Any,
-    Help(
-        "Where the models met: battle files, a run folder, a review, or an arena's database URL; or a file of scores.",
-        default="none: what stands first is two runs, files of scores or boards; a plan is made from assumptions",
-        group=OTHER,
-        flag="--in",
-        metavar="PLACE",
-        daily=True,
-    ),
-]
+_battles = partial(
+    _daily,
+    None,
+    "Where the models met: battle files, a run folder, a review, or an arena's database URL; or a file of scores.",
+    default="none: what stands first is two runs, files of scores or boards; a plan is made from assumptions",
+    flag="--in",
+    metavar="PLACE",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonOptions(VerbOptions, BattleOptions, FitOptions, ScoreOptions):
     """What comparing and a gate have in common."""
 
-    battles: Battles = None
-    picked_from: Annotated[
-        int | None,
-        Help(
-            "How many candidates the new one was picked from because it was the best of them: what is claimed then "
-            "holds for the best of so many.",
-            default="1, picked for another reason",
-            group=INTERVALS,
-            metavar="K",
-            least=1,
-        ),
-    ] = None
-    anytime: Annotated[
-        bool, Help("Intervals that hold however often you look while battles come in; wider.", group=INTERVALS)
-    ] = False
-    slot: Slot = None
-    control: Control = None
-    anyway: Annotated[bool, Help("Compare runs of different judges or rubrics too.", daily=True)] = False
-    unchanged: Annotated[
-        Sequence[str] | None,
-        Help(
-            "An entrant that is the same in both runs; changes are measured from these.",
-            default="what the run folders say",
-            metavar="ENTRANT",
-        ),
-    ] = None
-    texts: Annotated[
-        Mapping[str, str] | None,
-        Help(
-            "Texts of prompts by id, shown with the prompts that decide it.",
-            default="those of a run folder",
-            in_memory=True,
-        ),
-    ] = None
+    battles: Sequence[Any] | Any = _battles()
+    picked_from: int | None = option(
+        None,
+        "How many candidates the new one was picked from because it was the best of them: what is claimed then "
+        "holds for the best of so many.",
+        default="1, picked for another reason",
+        group=INTERVALS,
+        metavar="K",
+        least=1,
+    )
+    anytime: bool = option(
+        False, "Intervals that hold however often you look while battles come in; wider.", group=INTERVALS
+    )
+    slot: bool | None = _slot()
+    control: Sequence[str] | None = _control()
+    anyway: bool = _of_battles(False, "Compare runs of different judges or rubrics too.", daily=True)
+    unchanged: Sequence[str] | None = _of_battles(
+        None,
+        "An entrant that is the same in both runs; changes are measured from these.",
+        default="what the run folders say",
+        metavar="ENTRANT",
+    )
+    texts: Mapping[str, str] | None = option(
+        None,
+        "Texts of prompts by id, shown with the prompts that decide it.",
+        default="those of a run folder",
+        in_memory=True,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompareOptions(ComparisonOptions, LevelOptions):
     """Options of `compare`."""
 
-    missing: Annotated[
-        MissingRule,
-        Help(
-            "Matchups of a run that have no verdict, and answers without a score: left out; or with worst, what is "
-            "claimed holds however they would have been decided."
-        ),
-    ] = "ignore"
-    by: Annotated[
-        Sequence[str] | None,
-        Help("Also by the values of this column.", default="dimension and category", metavar="COLUMN", daily=True),
-    ] = None
+    missing: MissingRule = _of_battles(
+        "ignore",
+        "Matchups of a run that have no verdict, and answers without a score: left out; or with worst, what is "
+        "claimed holds however they would have been decided.",
+    )
+    by: Sequence[str] | None = _of_battles(
+        None, "Also by the values of this column.", default="dimension and category", metavar="COLUMN", daily=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class GateRule(Options):
     """The rule of a gate over a difference."""
 
-    margin: Annotated[
-        str | float | None,
-        Help(
-            "By how much the new one may be worse: rating points (30 is about 54 : 46), 2pp of shares, or a number in "
-            "the unit of the scores, with scale log 1.1x.",
-            default="30, or 2pp",
-            group=OTHER,
-            metavar="N",
-            daily=True,
-        ),
-    ] = None
-    alpha: Annotated[
-        float, Help("Error rate: how often equal models may be called better or worse.", group=OTHER, daily=True)
-    ] = 0.05
-    by: Annotated[
-        str | None,
-        Help(
-            "Judge each value of this column too: one that is worse fails.", group=OTHER, metavar="COLUMN", daily=True
-        ),
-    ] = None
-    missing: Annotated[
-        MissingRule,
-        Help(
-            "Matchups of a run that have no verdict, and answers without a score: with worst the verdict holds however "
-            "they would have been decided, or it is `unknown`; with ignore they are left out.",
-            daily=True,
-        ),
-    ] = "worst"
-    pool_dimensions: Annotated[
-        bool,
-        Help(
-            "One verdict on all dimensions together; otherwise each has its own where there are several, and one that "
-            "is worse fails.",
-            group=OTHER,
-            daily=True,
-        ),
-    ] = False
+    margin: str | float | None = _daily(
+        None,
+        "By how much the new one may be worse: rating points (30 is about 54 : 46), 2pp of shares, or a number in "
+        "the unit of the scores, with scale log 1.1x.",
+        default="30, or 2pp",
+        metavar="N",
+    )
+    alpha: float = _daily(0.05, "Error rate: how often equal models may be called better or worse.")
+    by: str | None = _daily(None, "Judge each value of this column too: one that is worse fails.", metavar="COLUMN")
+    missing: MissingRule = _of_battles(
+        "worst",
+        "Matchups of a run that have no verdict, and answers without a score: with worst the verdict holds however "
+        "they would have been decided, or it is `unknown`; with ignore they are left out.",
+        daily=True,
+    )
+    pool_dimensions: bool = _daily(
+        False,
+        "One verdict on all dimensions together; otherwise each has its own where there are several, and one that "
+        "is worse fails.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class GateOptions(ComparisonOptions, GateRule):
     """Options of `gate`."""
 
-    model: Annotated[
-        str | None,
-        Help(
-            "Which entrant, where two runs are compared.",
-            default="the one with new answers",
-            group=OTHER,
-            metavar="ENTRANT",
-        ),
-    ] = None
+    model: str | None = option(
+        None, "Which entrant, where two runs are compared.", default="the one with new answers", metavar="ENTRANT"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class GoalOptions(Options):
     """What a plan is to show, and how surely."""
 
-    power: Annotated[float, Help("The chance of the wanted verdict, if the difference is as assumed.", group=GOAL)] = (
-        0.8
+    power: float = option(0.8, "The chance of the wanted verdict, if the difference is as assumed.", group=GOAL)
+    alpha: float = option(0.05, "The error rate: how often equal models may be called different.", group=GOAL)
+    one_sided: bool = option(False, "Look for `better` only. (--margin is one-sided anyway)", group=GOAL)
+    margin: str | float | None = option(
+        None,
+        "Plan for a gate: the new model is to pass as not worse by more than this: points, 2pp of shares, or a "
+        "number in the unit of the scores.",
+        group=GOAL,
+        metavar="N",
     )
-    alpha: Annotated[float, Help("The error rate: how often equal models may be called different.", group=GOAL)] = 0.05
-    one_sided: Annotated[bool, Help("Look for `better` only. (--margin is one-sided anyway)", group=GOAL)] = False
-    margin: Annotated[
-        str | float | None,
-        Help(
-            "Plan for a gate: the new model is to pass as not worse by more than this: points, 2pp of shares, or a "
-            "number in the unit of the scores.",
-            group=GOAL,
-            metavar="N",
-        ),
-    ] = None
-    anytime: Annotated[bool, Help("Plan for intervals that hold however often you look; more data.", group=GOAL)] = (
-        False
-    )
+    anytime: bool = option(False, "Plan for intervals that hold however often you look; more data.", group=GOAL)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AssumedOptions(Options):
     """What is assumed where there are no battles."""
 
-    people: Annotated[bool, Help("People vote; no judge is asked.", group=ASSUMED)] = False
-    tie_rate: Annotated[float | None, Help("Share of battles that equal models tie.", "0.15", group=ASSUMED)] = None
-    flip_rate: Annotated[
-        float | None,
-        Help(
-            "Share of verdicts that change with the order of the answers, and become ties.",
-            "0.15; people: none",
-            group=ASSUMED,
-        ),
-    ] = None
-    spread: Annotated[
-        float | None,
-        Help(
-            "How much a model's strength varies from prompt to prompt: standard deviation in logits.",
-            "1",
-            group=ASSUMED,
-        ),
-    ] = None
-    repeats: Annotated[
-        int | None, Help("Verdicts of each pair on each prompt, or votes of each voter on it.", "1", group=ASSUMED)
-    ] = None
-    models: Annotated[int | None, Help("Models that all meet each other on every prompt.", "2", group=ASSUMED)] = None
+    people: bool = option(False, "People vote; no judge is asked.", group=ASSUMED)
+    tie_rate: float | None = option(None, "Share of battles that equal models tie.", "0.15", group=ASSUMED)
+    flip_rate: float | None = option(
+        None,
+        "Share of verdicts that change with the order of the answers, and become ties.",
+        "0.15; people: none",
+        group=ASSUMED,
+    )
+    spread: float | None = option(
+        None,
+        "How much a model's strength varies from prompt to prompt: standard deviation in logits.",
+        "1",
+        group=ASSUMED,
+    )
+    repeats: int | None = option(
+        None, "Verdicts of each pair on each prompt, or votes of each voter on it.", "1", group=ASSUMED
+    )
+    models: int | None = option(None, "Models that all meet each other on every prompt.", "2", group=ASSUMED)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PriceOptions(Options):
     """What a call of the judge costs."""
 
-    judge: Annotated[str | None, Help("The judge, for its price.", "that of the run folder", group=PRICE)] = None
-    prompt_tokens: Annotated[int | None, Help("Tokens of a prompt.", "150", group=PRICE)] = None
-    answer_tokens: Annotated[int | None, Help("Tokens of one answer; a call has two.", "400", group=PRICE)] = None
-    rubric_tokens: Annotated[int | None, Help("Tokens of the rubric.", "500", group=PRICE)] = None
-    reply_tokens: Annotated[
-        int | None, Help("Tokens of the judge's reply.", "250; a run folder knows all four", group=PRICE)
-    ] = None
-    prices: Annotated[
-        Path | None,
-        Help(
-            "A price file (JSON or YAML) that adds models to those whose price is known.", group=OTHER, metavar="FILE"
-        ),
-    ] = None
+    judge: str | None = option(None, "The judge, for its price.", "that of the run folder", group=PRICE)
+    prompt_tokens: int | None = option(None, "Tokens of a prompt.", "150", group=PRICE)
+    answer_tokens: int | None = option(None, "Tokens of one answer; a call has two.", "400", group=PRICE)
+    rubric_tokens: int | None = option(None, "Tokens of the rubric.", "500", group=PRICE)
+    reply_tokens: int | None = option(
+        None, "Tokens of the judge's reply.", "250; a run folder knows all four", group=PRICE
+    )
+    prices: Path | None = option(
+        None, "A price file (JSON or YAML) that adds models to those whose price is known.", metavar="FILE"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -794,25 +705,16 @@ class PlanOptions(
 ):
     """Options of `plan`."""
 
-    battles: Battles = None
-    top: Annotated[
-        int | None,
-        Help("How many more battles it takes to separate this many models at the top.", group=OTHER, daily=True),
-    ] = None
-    differences: Annotated[
-        Sequence[str | float] | None,
-        Help(
-            "A true difference in rating points, 2pp of shares, or a number in the unit of the scores.",
-            default="5, 10, 20, 50; 1pp to 10pp; 0 with a margin",
-            group=OTHER,
-            flag="--difference",
-            metavar="N",
-            daily=True,
-        ),
-    ] = None
-    prompts: Annotated[
-        Sequence[int], Help("Also say which difference this many prompts (or voters) show.", group=OTHER, metavar="N")
-    ] = ()
+    battles: Sequence[Any] | Any = _battles()
+    top: int | None = _daily(None, "How many more battles it takes to separate this many models at the top.")
+    differences: Sequence[str | float] | None = _daily(
+        None,
+        "A true difference in rating points, 2pp of shares, or a number in the unit of the scores.",
+        default="5, 10, 20, 50; 1pp to 10pp; 0 with a margin",
+        flag="--difference",
+        metavar="N",
+    )
+    prompts: Sequence[int] = option((), "Also say which difference this many prompts (or voters) show.", metavar="N")
 
 
 class ProgressListener:
@@ -835,11 +737,10 @@ NOBODY = ProgressListener()
 class AskingOptions(VerbOptions):
     """What a verb is handed that asks models."""
 
-    confirm: Annotated[
-        Callable[[str], None] | None,
-        Help("Called with a question before models are asked, which costs money; raises to stop.", in_memory=True),
-    ] = None
-    progress: Annotated[ProgressListener, Help("Is told how far it is.", in_memory=True)] = NOBODY
+    confirm: Callable[[str], None] | None = option(
+        None, "Called with a question before models are asked, which costs money; raises to stop.", in_memory=True
+    )
+    progress: ProgressListener = option(NOBODY, "Is told how far it is.", in_memory=True)
 
     def agree(self, question: str) -> None:
         """Have somebody agree to it, if anybody is to be asked."""
@@ -850,80 +751,66 @@ class AskingOptions(VerbOptions):
 explains()(InputOptions)
 
 
-_help = partial(Help, group=OTHER)
-_daily = partial(_help, daily=True)
-BudgetUsd = Annotated[float | None, _daily("Stop before this many USD are spent.", flag="--budget", least=0)]
+_budget_usd = partial(_daily, None, "Stop before this many USD are spent.", flag="--budget", least=0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class InitOptions(VerbOptions):
     """Options of `init`."""
 
-    answers: Annotated[
-        Sequence[str],
-        _daily(
-            "Answers: .jsonl, .json, .csv, or a folder with one file per prompt; NAME=FILE names the model.",
-            metavar="FILE",
-        ),
-    ] = ()
-    prompts: Annotated[Path | None, _daily("The prompts, if the answer files do not hold them.")] = None
-    map: Annotated[
-        Mapping[str, str] | None,
-        _daily(
-            "Which column holds what: id, prompt, model, answer, gold, expected, source, subject.",
-            metavar="FIELD=COLUMN",
-        ),
-    ] = None
-    judge: Annotated[str | None, _daily("Who judges: claude-…, gpt-…, local/…, provider/model.", metavar="NAME")] = None
-    base_url: Annotated[str | None, _daily("Address of a local/… judge's server.")] = None
-    rubric: Annotated[Path | None, _daily("Your rubric, in place of a general one.")] = None
-    arena: Annotated[bool, _daily("Make the start of a live arena instead.")] = False
-    choose: Annotated[
-        Callable[[str, Sequence[str]], str | None] | None,
-        Help("Asks a person a question with its usual answers; None makes what is missing an error.", in_memory=True),
-    ] = None
+    answers: Sequence[str] = _daily(
+        (),
+        "Answers: .jsonl, .json, .csv, or a folder with one file per prompt; NAME=FILE names the model.",
+        metavar="FILE",
+    )
+    prompts: Path | None = _daily(None, "The prompts, if the answer files do not hold them.")
+    map: Mapping[str, str] | None = _daily(
+        None,
+        "Which column holds what: id, prompt, model, answer, gold, expected, source, subject.",
+        metavar="FIELD=COLUMN",
+    )
+    judge: str | None = _daily(None, "Who judges: claude-…, gpt-…, local/…, provider/model.", metavar="NAME")
+    base_url: str | None = _daily(None, "Address of a local/… judge's server.")
+    rubric: Path | None = _daily(None, "Your rubric, in place of a general one.")
+    arena: bool = _daily(False, "Make the start of a live arena instead.")
+    choose: Callable[[str, Sequence[str]], str | None] | None = option(
+        None, "Asks a person a question with its usual answers; None makes what is missing an error.", in_memory=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class PublishOptions(VerbOptions, ReadingOptions):
     """Options of `publish`."""
 
-    title: Annotated[str | None, _daily("What the site is called.", "the name of the source")] = None
-    url: Annotated[
-        str, _daily("Where the folder will be served (https://…), for shared pictures, feed and commands.")
-    ] = ""
-    texts: Annotated[bool, _daily("Publish the texts of prompts too, where the source allows it.")] = False
-    ties: Annotated[Ties, _daily("How ties are read.")] = "davidson"
-    anchor: Annotated[
-        tuple[str, float] | None, _daily("Pin a model to a rating.", "the mean is 1000", metavar="MODEL=RATING")
-    ] = None
-    min_battles: MinBattles = 0.0
-    only_connected: Annotated[bool, _help("Where groups of models never met, publish the largest.")] = False
-    pictures: Annotated[
-        bool | None,
-        Help("Whether pictures to share are drawn.", "where the address is known and Pillow is there", in_memory=True),
-    ] = None
+    title: str | None = _daily(None, "What the site is called.", "the name of the source")
+    url: str = _daily("", "Where the folder will be served (https://…), for shared pictures, feed and commands.")
+    texts: bool = _daily(False, "Publish the texts of prompts too, where the source allows it.")
+    ties: Ties = _daily("davidson", "How ties are read.")
+    anchor: tuple[str, float] | None = _daily(
+        None, "Pin a model to a rating.", "the mean is 1000", metavar="MODEL=RATING"
+    )
+    min_battles: float = min_battles_option(0.0)
+    only_connected: bool = option(False, "Where groups of models never met, publish the largest.")
+    pictures: bool | None = option(
+        None, "Whether pictures to share are drawn.", "where the address is known and Pillow is there", in_memory=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyOptions(VerbOptions):
     """Options of `verify`: what a reader kept of what is checked, somewhere else."""
 
-    head: Annotated[
-        Sequence[str] | None, _daily("A head that was kept, or a file of heads.", metavar="HASH@N|@FILE")
-    ] = None
-    key: Annotated[Sequence[str] | None, _daily("Heads must be signed by this public key.", metavar="KEY|@FILE")] = None
-    receipt: Annotated[
-        Sequence[str] | None, _daily("Your own vote: it must be there, and be your choice.", metavar="ID[=CHOICE]")
-    ] = None
-    fingerprint: Annotated[
-        str | None,
-        _daily("The fingerprint of a published folder that you kept: it must be the same.", metavar="SHA256"),
-    ] = None
-    besides: Annotated[
-        Sequence[str] | None,
-        _daily("A file in the folder that is the host's, such as CNAME, or a folder of such.", metavar="PATH"),
-    ] = None
+    head: Sequence[str] | None = _daily(None, "A head that was kept, or a file of heads.", metavar="HASH@N|@FILE")
+    key: Sequence[str] | None = _daily(None, "Heads must be signed by this public key.", metavar="KEY|@FILE")
+    receipt: Sequence[str] | None = _daily(
+        None, "Your own vote: it must be there, and be your choice.", metavar="ID[=CHOICE]"
+    )
+    fingerprint: str | None = _daily(
+        None, "The fingerprint of a published folder that you kept: it must be the same.", metavar="SHA256"
+    )
+    besides: Sequence[str] | None = _daily(
+        None, "A file in the folder that is the host's, such as CNAME, or a folder of such.", metavar="PATH"
+    )
 
 
 @explains()
@@ -931,45 +818,35 @@ class VerifyOptions(VerbOptions):
 class RunOptions(Options):
     """What one run of a tournament changes; None keeps the config's value."""
 
-    mode: Annotated[
-        Literal["pilot", "headline"],
-        _daily("A stratified subset judged by the pilot model, or the whole bank by the headline model."),
-    ] = "headline"
-    output_dir: Annotated[Path | None, _daily("Folder of the run.", "runs/<mode>_<UTC time>", metavar="DIR")] = None
-    judge_model: Annotated[
-        Sequence[str] | str | None, _daily("Another judge than the config's; several are a panel.")
-    ] = None
-    skip_judging: Annotated[bool, _daily("Ask nothing; rate what the cache already holds.")] = False
-    labels_path: Annotated[
-        Path | None,
-        _daily(
-            "People's labels on some matchups (battles, or a filled-in label sheet) correct the boards.",
-            flag="--calibrate",
-        ),
-    ] = None
-    until: Annotated[
-        str | None,
-        _daily(
-            "Judge in adaptive rounds until this is known: top, order, width:POINTS, budget or budget:CALLS; all "
-            "judges everything.",
-            default="the config's rounds.until, or all",
-            metavar="GOAL",
-        ),
-    ] = None
-    budget_usd: BudgetUsd = None
-    combine: Annotated[
-        Literal["majority", "weight", "rows"] | None,
-        _help("How the votes of a panel become battles.", default="the config's, majority"),
-    ] = None
-    repeats: Annotated[
-        int | None, _help("How many times every question is asked.", default="the config's, 1", least=1)
-    ] = None
-    n_perms: Annotated[int | None, _help("Shuffles of permutation Elo.", least=2)] = None
-    limit_pairs: Annotated[
-        int | None, _help("Only N pairs of each dimension: prompt by prompt, all pairs of each.", least=1)
-    ] = None
-    retry_failed: Annotated[bool, _help("Ask again what failed for good in an earlier run.")] = False
-    max_batch: Annotated[int | None, _help("Requests per batch.", least=1)] = None
+    mode: Literal["pilot", "headline"] = _daily(
+        "headline", "A stratified subset judged by the pilot model, or the whole bank by the headline model."
+    )
+    output_dir: Path | None = _daily(None, "Folder of the run.", "runs/<mode>_<UTC time>", metavar="DIR")
+    judge_model: Sequence[str] | str | None = _daily(None, "Another judge than the config's; several are a panel.")
+    skip_judging: bool = _daily(False, "Ask nothing; rate what the cache already holds.")
+    labels_path: Path | None = _daily(
+        None,
+        "People's labels on some matchups (battles, or a filled-in label sheet) correct the boards.",
+        flag="--calibrate",
+    )
+    until: str | None = _daily(
+        None,
+        "Judge in adaptive rounds until this is known: top, order, width:POINTS, budget or budget:CALLS; all "
+        "judges everything.",
+        default="the config's rounds.until, or all",
+        metavar="GOAL",
+    )
+    budget_usd: float | None = _budget_usd()
+    combine: Literal["majority", "weight", "rows"] | None = option(
+        None, "How the votes of a panel become battles.", default="the config's, majority"
+    )
+    repeats: int | None = option(None, "How many times every question is asked.", default="the config's, 1", least=1)
+    n_perms: int | None = option(None, "Shuffles of permutation Elo.", least=2)
+    limit_pairs: int | None = option(
+        None, "Only N pairs of each dimension: prompt by prompt, all pairs of each.", least=1
+    )
+    retry_failed: bool = option(False, "Ask again what failed for good in an earlier run.")
+    max_batch: int | None = option(None, "Requests per batch.", least=1)
 
     @property
     def judges(self) -> Sequence[str]:
@@ -981,89 +858,75 @@ class RunOptions(Options):
 class ServerOptions(AskingOptions):
     """How models are asked where no tournament file says it."""
 
-    budget_usd: BudgetUsd = None
-    prices: Annotated[
-        Path | None, _help("A price file (JSON or YAML) that adds models to those whose price is known.")
-    ] = None
-    header: Annotated[
-        Sequence[str] | None,
-        _help(
-            "A further header for the judge's server, such as a gateway; ${NAME} in it is that variable of the "
-            "environment or of .env.",
-            metavar="'NAME: VALUE'",
-        ),
-    ] = None
-    timeout_seconds: Annotated[float | None, _help("How long one request may take in all.", "600")] = None
-    requests_per_minute: Annotated[float | None, _help("Direct calls per minute, at most.")] = None
-    tokens_per_minute: Annotated[
-        float | None, _help("Tokens of direct calls and their replies per minute, at most.")
-    ] = None
+    budget_usd: float | None = _budget_usd()
+    prices: Path | None = option(None, "A price file (JSON or YAML) that adds models to those whose price is known.")
+    header: Sequence[str] | None = option(
+        None,
+        "A further header for the judge's server, such as a gateway; ${NAME} in it is that variable of the "
+        "environment or of .env.",
+        metavar="'NAME: VALUE'",
+    )
+    timeout_seconds: float | None = option(None, "How long one request may take in all.", "600")
+    requests_per_minute: float | None = option(None, "Direct calls per minute, at most.")
+    tokens_per_minute: float | None = option(None, "Tokens of direct calls and their replies per minute, at most.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class JudgeCheckOptions(ServerOptions):
     """Options of `judge_check`."""
 
-    judge_model: Annotated[
-        Sequence[str],
-        _daily(
+    judge_model: Sequence[str] = field(
+        metadata=about(
             "The judge: anthropic/…, openai/…, gemini/…, ollama/…, local/…, scripted/FILE or recorded/FILE; or each "
-            "judge of a panel."
-        ),
-    ]
-    rubric: Annotated[Path | None, _daily("The rubric it judges by.", "a general one")] = None
-    cache_dir: Annotated[Path, _daily("Where verdicts are kept between runs.", metavar="PATH")] = Path("judgments")
-    base_url: Annotated[
-        str | None, _help("Address of a compatible server, for local/…, vllm/… and others of one's own.")
-    ] = None
-    reply: Annotated[
-        Literal["reasoned", "label", "choice", "json", "tool"],
-        _daily(
-            "Ask for a comparison, for one word, for a letter (a multiple choice, for small judges), for a JSON "
-            "object, or for a tool call."
-        ),
-    ] = "reasoned"
-    grades: Annotated[bool, _help("Ask by how much an answer is better: A>>B, A>B, A=B, B>A or B>>A.")] = False
-    min_choice_mass: Annotated[
-        float, _help("Minimum total probability of the allowed words, if the server gives probabilities.")
-    ] = 0.5
-    single_order: Annotated[bool, _help("Accept a recording of one order only; there is then no flip rate.")] = False
-    own: Annotated[str | None, _help("The entrant that is the judge itself, for self-preference.", "by its name")] = (
-        None
+            "judge of a panel.",
+            daily=True,
+        )
     )
+    rubric: Path | None = _daily(None, "The rubric it judges by.", "a general one")
+    cache_dir: Path = _daily(Path("judgments"), "Where verdicts are kept between runs.", metavar="PATH")
+    base_url: str | None = option(None, "Address of a compatible server, for local/…, vllm/… and others of one's own.")
+    reply: Literal["reasoned", "label", "choice", "json", "tool"] = _daily(
+        "reasoned",
+        "Ask for a comparison, for one word, for a letter (a multiple choice, for small judges), for a JSON "
+        "object, or for a tool call.",
+    )
+    grades: bool = option(False, "Ask by how much an answer is better: A>>B, A>B, A=B, B>A or B>>A.")
+    min_choice_mass: float = option(
+        0.5, "Minimum total probability of the allowed words, if the server gives probabilities."
+    )
+    single_order: bool = option(False, "Accept a recording of one order only; there is then no flip rate.")
+    own: str | None = option(None, "The entrant that is the judge itself, for self-preference.", "by its name")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RejudgeOptions(AskingOptions):
     """Options of `rejudge`."""
 
-    judge_model: Annotated[Sequence[str], _daily("The other judge; several are a panel.")]
-    out: Annotated[Path | None, _daily("Folder of the new run.", "RUN_DIR/rejudged/<judge>", metavar="PATH")] = None
-    budget_usd: BudgetUsd = None
+    judge_model: Sequence[str] = field(metadata=about("The other judge; several are a panel.", daily=True))
+    out: Path | None = _daily(None, "Folder of the new run.", "RUN_DIR/rejudged/<judge>", metavar="PATH")
+    budget_usd: float | None = _budget_usd()
 
 
 @dataclass(frozen=True, kw_only=True)
 class GenerateOptions(AskingOptions):
     """Options of `generate`."""
 
-    entrant: Annotated[Sequence[str] | None, _daily("Only this entrant.", metavar="TEXT")] = None
-    budget_usd: BudgetUsd = None
+    entrant: Sequence[str] | None = _daily(None, "Only this entrant.", metavar="TEXT")
+    budget_usd: float | None = _budget_usd()
 
 
 @dataclass(frozen=True, kw_only=True)
 class TournamentOptions(AskingOptions, RunOptions):
     """Options of the verb `run`."""
 
-    dry_run: Annotated[bool, _daily("Only say what would be asked and what that costs; needs no key.")] = False
-    judge: Annotated[
-        Callable[..., Any] | None,
-        Help(
-            "Who judges instead of the config's judge: `async def judge(question)` that returns `A`, `B`, `TIE` or a "
-            "score, or `question.verdict(…)`. What it raises before its first answer ends the run; later it is a "
-            "failed verdict, not a tie.",
-            in_memory=True,
-        ),
-    ] = None
+    dry_run: bool = _daily(False, "Only say what would be asked and what that costs; needs no key.")
+    judge: Callable[..., Any] | None = option(
+        None,
+        "Who judges instead of the config's judge: `async def judge(question)` that returns `A`, `B`, `TIE` or a "
+        "score, or `question.verdict(…)`. What it raises before its first answer ends the run; later it is a "
+        "failed verdict, not a tie.",
+        in_memory=True,
+    )
 
 
 @explains()
@@ -1071,79 +934,66 @@ class TournamentOptions(AskingOptions, RunOptions):
 class PlaceOptions(Options):
     """The settings of one placement."""
 
-    arena: Annotated[Sequence[Path], _daily("Human battles with conversations (Parquet, JSONL, CSV).", metavar="FILE")]
-    model: Annotated[str, _daily("The new model: provider/model, or a file of its answers (prompt_id = question_id).")]
-    judge: Annotated[
-        str, _daily("The judge: anthropic/…, openai/…, gemini/…, ollama/…, local/…, scripted/FILE or recorded/FILE.")
-    ]
-    name: Annotated[str | None, _help("The new model's name on the board.", default="as the model says")] = None
-    n_battles: Annotated[int, _daily("Battles to judge at most.", least=1)] = 100
-    bootstraps: Annotated[int, _help("Bootstrap rounds over prompts; 0 means sandwich intervals.", least=0)] = 1000
-    seed: Annotated[int, _help("Seed of sampling, sides and bootstrap.", least=0)] = 0
-    languages: Annotated[Sequence[str], _help("Only battles in these languages (en,fr).", metavar="LANGUAGE,…")] = ()
-    per_language: Annotated[int | None, _help("At most N judged battles per language.", least=1)] = None
-    min_opponent_battles: Annotated[int, _help("Human battles that an opponent must have.", least=1)] = 500
-    rubric: Annotated[Path | None, _daily("The rubric to judge by.", default="a general one")] = None
-    sampling: Annotated[
-        Literal["informative", "random", "head"],
-        _help("How opponents and questions are chosen; informative shrinks the interval fastest."),
-    ] = "informative"
-    panel: Annotated[Path | None, _help("Judge exactly the battles of an earlier run's panel.json.")] = None
-    until: Annotated[
-        str | None,
-        _daily("Stop when the interval is this narrow in points (80), or in places (rank:5).", metavar="WIDTH"),
-    ] = None
-    looks: Annotated[int, _help("Rounds: after each, opponents are chosen again and the run may stop.", least=1)] = 5
-    turns: Annotated[Literal["first", "all"], _help("The first turn of a conversation, or all of it.")] = "first"
-    swap: Annotated[Literal["both", "random"], _help("Judge both orders, or one at random.")] = "both"
-    calibrate: Annotated[
-        int,
-        _daily("Ask the judge about N battles that people decided, and widen the interval by what it shows.", least=0),
-    ] = 0
-    families: Annotated[
-        Path | None,
-        _help(
-            "Families of the models (CSV model,family or JSON): checks the calibration on each as if it were unseen.",
-            default="the maker in names like maker/model",
-        ),
-    ] = None
-    fixed_anchors: Annotated[bool, _help("Hold people's ratings fixed; fit only the new model.")] = False
-    leave_one_out: Annotated[bool, _help("Place a model of the arena by the judge alone, and compare with people.")] = (
-        False
+    arena: Sequence[Path] = field(
+        metadata=about("Human battles with conversations (Parquet, JSONL, CSV).", metavar="FILE", daily=True)
     )
-    anchor: Annotated[
-        tuple[str, float] | None, _help("Pin a model of the arena to a rating.", metavar="MODEL=RATING")
-    ] = None
-    inline_human: Annotated[bool, _help("Save human battles one by one, not as counts by pair.", default="yes")] = True
-    prompts: Annotated[
-        Path | None, _help("Prompt bank with the texts of the questions, for battles without conversations.")
-    ] = None
-    answers: Annotated[
-        Path | None, _help("Opponents' answers: a response file, or a folder of responses_<model>.jsonl.")
-    ] = None
-    on_bad: Annotated[OnBad, _help("Stop at a bad row of the arena, or skip and count it.")] = "error"
-    map: Annotated[
-        Mapping[str, str] | None,
-        _help(
-            "A column of the arena under another name (winner=choice, prompt=question, conversation_a=left).",
-            metavar="OURS=THEIRS",
-        ),
-    ] = None
-    out: Annotated[Path, _daily("Where the folder of the run goes.", metavar="DIR")] = Path("placements")
-    cache_dir: Annotated[Path, _help("Where verdicts and answers are kept between runs.", metavar="DIR")] = Path(
-        "judgments"
+    model: str = field(
+        metadata=about("The new model: provider/model, or a file of its answers (prompt_id = question_id).", daily=True)
     )
-    base_url: Annotated[
-        str | None, _help("Address of the judge's server, for local/…, vllm/… and others of one's own.")
-    ] = None
-    model_base_url: Annotated[
-        str | None,
-        _help(
-            "Address of the new model's server.",
-            default="for local/… and the judge's kind of server, that of the judge",
-        ),
-    ] = None
-    max_tokens: Annotated[int, _help("How long an answer of the new model may be.", least=1)] = 1024
+    judge: str = field(
+        metadata=about(
+            "The judge: anthropic/…, openai/…, gemini/…, ollama/…, local/…, scripted/FILE or recorded/FILE.", daily=True
+        )
+    )
+    name: str | None = option(None, "The new model's name on the board.", default="as the model says")
+    n_battles: int = _daily(100, "Battles to judge at most.", least=1)
+    bootstraps: int = option(1000, "Bootstrap rounds over prompts; 0 means sandwich intervals.", least=0)
+    seed: int = option(0, "Seed of sampling, sides and bootstrap.", least=0)
+    languages: Sequence[str] = option((), "Only battles in these languages (en,fr).", metavar="LANGUAGE,…")
+    per_language: int | None = option(None, "At most N judged battles per language.", least=1)
+    min_opponent_battles: int = option(500, "Human battles that an opponent must have.", least=1)
+    rubric: Path | None = _daily(None, "The rubric to judge by.", default="a general one")
+    sampling: Literal["informative", "random", "head"] = option(
+        "informative", "How opponents and questions are chosen; informative shrinks the interval fastest."
+    )
+    panel: Path | None = option(None, "Judge exactly the battles of an earlier run's panel.json.")
+    until: str | None = _daily(
+        None, "Stop when the interval is this narrow in points (80), or in places (rank:5).", metavar="WIDTH"
+    )
+    looks: int = option(5, "Rounds: after each, opponents are chosen again and the run may stop.", least=1)
+    turns: Literal["first", "all"] = option("first", "The first turn of a conversation, or all of it.")
+    swap: Literal["both", "random"] = option("both", "Judge both orders, or one at random.")
+    calibrate: int = _daily(
+        0, "Ask the judge about N battles that people decided, and widen the interval by what it shows.", least=0
+    )
+    families: Path | None = option(
+        None,
+        "Families of the models (CSV model,family or JSON): checks the calibration on each as if it were unseen.",
+        default="the maker in names like maker/model",
+    )
+    fixed_anchors: bool = option(False, "Hold people's ratings fixed; fit only the new model.")
+    leave_one_out: bool = option(False, "Place a model of the arena by the judge alone, and compare with people.")
+    anchor: tuple[str, float] | None = option(None, "Pin a model of the arena to a rating.", metavar="MODEL=RATING")
+    inline_human: bool = option(True, "Save human battles one by one, not as counts by pair.", default="yes")
+    prompts: Path | None = option(
+        None, "Prompt bank with the texts of the questions, for battles without conversations."
+    )
+    answers: Path | None = option(None, "Opponents' answers: a response file, or a folder of responses_<model>.jsonl.")
+    on_bad: OnBad = option("error", "Stop at a bad row of the arena, or skip and count it.")
+    map: Mapping[str, str] | None = option(
+        None,
+        "A column of the arena under another name (winner=choice, prompt=question, conversation_a=left).",
+        metavar="OURS=THEIRS",
+    )
+    out: Path = _daily(Path("placements"), "Where the folder of the run goes.", metavar="DIR")
+    cache_dir: Path = option(Path("judgments"), "Where verdicts and answers are kept between runs.", metavar="DIR")
+    base_url: str | None = option(None, "Address of the judge's server, for local/…, vllm/… and others of one's own.")
+    model_base_url: str | None = option(
+        None,
+        "Address of the new model's server.",
+        default="for local/… and the judge's kind of server, that of the judge",
+    )
+    max_tokens: int = option(1024, "How long an answer of the new model may be.", least=1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -1166,5 +1016,5 @@ class PlaceOptions(Options):
 class PlacementOptions(ServerOptions, PlaceOptions):
     """Options of the verb `place`."""
 
-    batch: Annotated[bool, _help("Ask in batches at half price, however few the questions are.")] = False
-    dry_run: Annotated[bool, _daily("Say what would be asked and what it would cost; ask nothing.")] = False
+    batch: bool = option(False, "Ask in batches at half price, however few the questions are.")
+    dry_run: bool = _daily(False, "Say what would be asked and what it would cost; ask nothing.")

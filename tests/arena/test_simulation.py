@@ -15,7 +15,7 @@ from tests.sizes import size
 from tiltyard.arena import ArenaState, CastVote, Policy, WaitingRules
 from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups
-from tiltyard.arena.matchmaking.contender import ContenderMeeting
+from tiltyard.arena.matchmaking.matchup import ContenderMeeting
 from tiltyard.arena.policy import LaneWeights
 from tiltyard.arena.simulation import Attack, AttackKind, MemoryArena, SimulationResult, SimulationSettings, simulate
 from tiltyard.arena.simulation.attack_cost import attack_report
@@ -70,7 +70,7 @@ class LaneWatcher(MemoryArena):
         for body in bodies:
             if isinstance(body, e.MatchupServed) and body.lane == "contender":
                 order = self.state.order()
-                meeting = ContenderMeeting.read(body.reason)
+                meeting = self.chosen.meeting
                 assert meeting is not None, body.reason
                 places = [order.index(self.state.catalog.model(name)) + 1 for name in (body.model_a, body.model_b)]
                 assert sorted(places) == sorted((meeting.anchor, meeting.opponent))

@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 
 from tiltyard import __version__
 from tiltyard.cli.main import make_app
-from tiltyard.demo.shipped import copy_material
+from tiltyard.demo.steps import copy_material
 from tiltyard.errors import TiltyardError
 from tiltyard.files import write_json
 from tiltyard.reporting import write_report

@@ -24,7 +24,7 @@ from tests.web.sites import QUICK, SECRET, LiveServer, catalog, live_site
 from tiltyard.arena import Arena, Policy, new_key, read_policy
 from tiltyard.arena.following import Observatory
 from tiltyard.arena.store import record_head, state_head
-from tiltyard.verbs.doctor import findings
+from tiltyard.verbs.arena import doctor as findings
 from tiltyard.web import checkup
 from tiltyard.web.app import create_app
 from tiltyard.web.checkup import CheckupLine, Need

@@ -42,12 +42,12 @@ if TYPE_CHECKING:
     )
     from tiltyard.arena.rotation import OFTEN, BankExposure, bank_exposure, plan_rotation, prompt_exposures
     from tiltyard.arena.screening import (
-        Effects, ScreenedAnswers, ScreenedState, Screening, copy_of, effects_of, hide_self_naming, screen,
+        Effects, ScreenedAnswers, Screening, copy_of, effects_of, hide_self_naming, screen,
     )
-    from tiltyard.arena.service import Arena, clock
+    from tiltyard.arena.service import Arena
     from tiltyard.arena.state import ArenaState, CastVote, VoteStanding
     from tiltyard.arena.thread_health import ThreadHealth
-    from tiltyard.arena.units import DAY, HOUR, SECOND
+    from tiltyard.arena.units import DAY, HOUR, SECOND, clock
     from tiltyard.arena.verdict import MODEL_VOTES, BoardVerdict, Standing, board_verdict
     from tiltyard.arena.vote_import import import_votes
     from tiltyard.arena.votes import VoteColumns, VoteTable, battle_rows, vote_table

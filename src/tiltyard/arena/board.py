@@ -124,7 +124,6 @@ class BoardRow(msgspec.Struct, frozen=True):
 
     @property
     def places(self) -> int | None:
-        """How many places its range of ranks has."""
         return None if self.rank_low is None or self.rank_high is None else self.rank_high - self.rank_low + 1
 
 
@@ -156,7 +155,6 @@ class LiveBoard(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def top_tier(self) -> tuple[BoardRow, ...]:
-        """The official top tier, best first."""
         return tuple(row for row in self.rows if row.official_top)
 
     def __getitem__(self, model: str) -> BoardRow:
@@ -267,11 +265,6 @@ def raw_ratings(state: ArenaState) -> dict[str, float]:
     now = state.ratings
     rating = now.rating if state.phase >= OFFICIAL_FROM else now.legacy
     return {state.catalog.models[model].model: float(rating[model]) for model in official_order(state)}
-
-
-def contenders(state: ArenaState) -> list[int]:
-    """The contender band: the top models by conservative score, in any phase."""
-    return state.order()[: state.policy.contender_band]
 
 
 def counted_votes(state: ArenaState) -> int:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Annotated, Final
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -21,7 +21,7 @@ from tiltyard.battles.battle import FLAGS, OPTIONAL_FIELDS, TEXT_FIELDS, Source,
 from tiltyard.battles.formats import ColumnMap, Format, listed, read_map
 from tiltyard.battles.inputs import Header, RawColumn
 from tiltyard.errors import BattleError, OptionError, OptionValue
-from tiltyard.options import Help, ReadingOptions
+from tiltyard.options import ReadingOptions, option
 
 
 class FieldKind(enum.Enum):
@@ -96,15 +96,14 @@ class Layout(msgspec.Struct, frozen=True):
 class ReadBattlesOptions(ReadingOptions):
     """Options of `read_battles`."""
 
-    columns: Annotated[
-        Collection[str] | None, Help("The optional columns to keep.", default="all that are known, and control pairs")
-    ] = None
-    counted: Annotated[bool, Help("Merge equal rows and add their weights, while reading.")] = False
-    hashed: Annotated[
-        Collection[str],
-        Help("Text columns that keep only which rows share a value (four bytes a row), not the texts."),
-    ] = ()
-    numbers: Annotated[Collection[str], Help("Columns that must hold numbers: a text in one is a bad row.")] = ()
+    columns: Collection[str] | None = option(
+        None, "The optional columns to keep.", default="all that are known, and control pairs"
+    )
+    counted: bool = option(False, "Merge equal rows and add their weights, while reading.")
+    hashed: Collection[str] = option(
+        (), "Text columns that keep only which rows share a value (four bytes a row), not the texts."
+    )
+    numbers: Collection[str] = option((), "Columns that must hold numbers: a text in one is a bad row.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

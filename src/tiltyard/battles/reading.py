@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -73,7 +73,7 @@ from tiltyard.battles.log_readers import LM_EVAL_SUMMARY, log_reader, read_logs,
 from tiltyard.battles.settle import Settled, validate_rows
 from tiltyard.battles.table import BattleTable, concat, has_equal_rows, merge_equal
 from tiltyard.errors import BattleError, NoBattles, OptionError, OptionValue
-from tiltyard.options import Decider, Help, ReadingOptions, accepts_options
+from tiltyard.options import Decider, ReadingOptions, accepts_options, option
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -552,7 +552,7 @@ def peek(
 class ProblemOptions(ReadingOptions):
     """Options of `find_problems`."""
 
-    examples_each: Annotated[int, Help("How many rows to keep of each kind of problem.")] = 3
+    examples_each: int = option(3, "How many rows to keep of each kind of problem.")
 
 
 @accepts_options(ProblemOptions)

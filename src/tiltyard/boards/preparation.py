@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tiltyard.battles import MISSING, BattleTable, Outcome, Source
 from tiltyard.boards.estimator import check_number
 from tiltyard.errors import NoBattles, NotConnected, OptionError, OptionValue, RatingError
-from tiltyard.options import MinBattles, SelectionOptions, Ties, explains
+from tiltyard.options import SelectionOptions, Ties, explains, min_battles_option
 from tiltyard.ratings import (
     OWN_CLUSTER,
     TIE_MODELS,
@@ -43,7 +43,7 @@ NO_DIMENSION = "an unnamed dimension"
 class Selection(SelectionOptions):
     """The filters: who decided, which dimension, both-bad and inconsistent battles, and how few battles are too few."""
 
-    min_battles: MinBattles = 0
+    min_battles: float = min_battles_option(0)
 
     def __post_init__(self) -> None:
         super().__post_init__()

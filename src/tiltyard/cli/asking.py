@@ -19,14 +19,20 @@ from tiltyard.pages import money
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Go ahead without asking.")]
 
 
-def confirm(question: str, *, yes: bool) -> None:
+def confirm(
+    question: str,
+    *,
+    yes: bool,
+    refusal: str = "asking models costs money, and this is not a terminal: pass --yes to confirm.",
+    stopped: str = "nothing was asked.",
+) -> None:
     """Ask for confirmation on a terminal, unless `--yes`; elsewhere `--yes` is required."""
     if yes:
         return
     if not sys.stdin.isatty():
-        raise OptionError("asking models costs money, and this is not a terminal: pass --yes to confirm.")
+        raise OptionError(refusal)
     if not input(f"{question} [y/N] ").strip().lower().startswith("y"):
-        raise OptionError("nothing was asked.")
+        raise OptionError(stopped)
 
 
 class _Row(msgspec.Struct):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import typer
 
@@ -35,7 +35,7 @@ def stats_command(
     files: FilesArgument,
     *,
     given: dict[str, Any],
-    output: Annotated[Literal["table", "json"], typer.Option("--format", help="For people or for programs.")] = "table",
+    output: Literal["table", "json"] = typer.Option("table", "--format", help="For people or for programs."),
 ) -> None:
     """Count what battles hold: models, outcomes, who met whom, and who cannot be compared."""
     from tiltyard.verbs.battles import stats
@@ -46,21 +46,15 @@ def stats_command(
 @app.command("convert")
 @with_options(ReadingOptions)
 def convert_command(
-    source: Annotated[str, typer.Argument(metavar="IN", help="File, folder or glob of battles, or -.")],
-    target: Annotated[
-        str | None, typer.Argument(metavar="OUT", help="File to write; its suffix says how. - for stdout.")
-    ] = None,
-    to_hf: Annotated[
-        Path | None,
-        typer.Option(
-            "--to-hf", metavar="DIR", help="Write a data set for the Hugging Face hub instead: Parquet and its card."
-        ),
-    ] = None,
-    title: Annotated[str | None, typer.Option(help="Title of that data set. (default: the folder's name)")] = None,
-    licence: Annotated[
-        str | None,
-        typer.Option("--license", help="Licence of that data set by its name on the hub, such as cc-by-4.0."),
-    ] = None,
+    source: str = typer.Argument(..., metavar="IN", help="File, folder or glob of battles, or -."),
+    target: str | None = typer.Argument(None, metavar="OUT", help="File to write; its suffix says how. - for stdout."),
+    to_hf: Path | None = typer.Option(
+        None, metavar="DIR", help="Write a data set for the Hugging Face hub instead: Parquet and its card."
+    ),
+    title: str | None = typer.Option(None, help="Title of that data set. (default: the folder's name)"),
+    licence: str | None = typer.Option(
+        None, "--license", help="Licence of that data set by its name on the hub, such as cc-by-4.0."
+    ),
     *,
     given: dict[str, Any],
 ) -> None:
@@ -103,20 +97,17 @@ def convert_command(
 
 @app.command("eval-records")
 def eval_records_command(
-    source: Annotated[
-        str, typer.Argument(metavar="SOURCE", help="A run folder, a ratings file, or battles, which are rated first.")
-    ],
-    out: Annotated[Path, typer.Argument(metavar="DIR", help="Folder to write data/EVALUATION/DEVELOPER/MODEL/ into.")],
-    organization: Annotated[str, typer.Option(help="Who publishes the results.")],
-    evaluation: Annotated[str | None, typer.Option(help="Name of the evaluation. (default: SOURCE's name)")] = None,
-    relationship: Annotated[
-        Literal["first_party", "third_party", "collaborative", "other"],
-        typer.Option(help="How you stand to the makers of the models."),
-    ] = "third_party",
-    developer: Annotated[
-        str, typer.Option(help="Who made models whose name does not say it; developer/model does.")
-    ] = "unknown",
-    hf_repo: Annotated[str | None, typer.Option(help="The battles' data set on the Hugging Face hub.")] = None,
+    source: str = typer.Argument(
+        ..., metavar="SOURCE", help="A run folder, a ratings file, or battles, which are rated first."
+    ),
+    out: Path = typer.Argument(..., metavar="DIR", help="Folder to write data/EVALUATION/DEVELOPER/MODEL/ into."),
+    organization: str = typer.Option(..., help="Who publishes the results."),
+    evaluation: str | None = typer.Option(None, help="Name of the evaluation. (default: SOURCE's name)"),
+    relationship: Literal["first_party", "third_party", "collaborative", "other"] = typer.Option(
+        "third_party", help="How you stand to the makers of the models."
+    ),
+    developer: str = typer.Option("unknown", help="Who made models whose name does not say it; developer/model does."),
+    hf_repo: str | None = typer.Option(None, help="The battles' data set on the Hugging Face hub."),
 ) -> None:
     """Write ratings as records of Every Eval Ever, a shared format of evaluation results: one file for each model."""
     from tiltyard.verbs.battles import Evaluator, counted, eval_records
@@ -131,11 +122,11 @@ def eval_records_command(
 
 @app.command("draw")
 def draw_command(
-    run_folder: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="The folder of a judged run.")],
-    out: Annotated[Path, typer.Option(help="The sheet to write, .jsonl or .csv; an existing one is kept.")],
-    n: Annotated[int, typer.Option("--n", min=1, help="How many matchups to draw.")] = 100,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
-    dimension: Annotated[str | None, typer.Option(help="The dimension, if the run has several.")] = None,
+    run_folder: Path = typer.Argument(..., metavar="RUN_DIR", help="The folder of a judged run."),
+    out: Path = typer.Option(..., help="The sheet to write, .jsonl or .csv; an existing one is kept."),
+    n: int = typer.Option(100, min=1, help="How many matchups to draw."),
+    seed: int = typer.Option(0, min=0, help="Seed of the draw."),
+    dimension: str | None = typer.Option(None, help="The dimension, if the run has several."),
 ) -> None:
     """Draw judged matchups at random for people to label: a sheet without names that --people and --calibrate read."""
     import secrets

@@ -7,7 +7,7 @@ import shutil
 import sys
 import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -22,24 +22,19 @@ WIDTH = 97
 
 
 def demo_command(
-    out: Annotated[Path, typer.Option("--out", help="Folder for everything the demo makes.")] = DEFAULT_FOLDER,
-    live: Annotated[
-        bool,
-        typer.Option(
-            "--live", help="Also let a very small model answer and judge here and now (extra `local`; half a minute)."
-        ),
-    ] = False,
-    kind: Annotated[
-        Literal["voxel", "svg", "html"] | None,
-        typer.Option(
-            "--kind",
-            help="Only an arena of things to look at: builds of blocks, drawings or pages, made by scripts of ours.",
-        ),
-    ] = None,
+    out: Path = typer.Option(DEFAULT_FOLDER, help="Folder for everything the demo makes."),
+    live: bool = typer.Option(
+        False,
+        "--live",
+        help="Also let a very small model answer and judge here and now (extra `local`; half a minute).",
+    ),
+    kind: Literal["voxel", "svg", "html"] | None = typer.Option(
+        None,
+        help="Only an arena of things to look at: builds of blocks, drawings or pages, made by scripts of ours.",
+    ),
 ) -> None:
     """A judged tournament on recorded verdicts, its report, and a live arena: no key, no network, under a minute."""
-    from tiltyard.demo.shipped import NOTE, copy_material
-    from tiltyard.demo.steps import board_text, load_facts, passes, run_line, verdict_lines
+    from tiltyard.demo.steps import NOTE, board_text, copy_material, load_facts, passes, run_line, verdict_lines
 
     if kind is not None:
         if live:
@@ -99,7 +94,7 @@ def _head(text: str) -> None:
 
 
 def _run(out: Path, mode: str) -> RunResult:
-    from tiltyard.demo.shipped import CONFIG
+    from tiltyard.demo.steps import CONFIG
     from tiltyard.verbs.run import run
 
     with working(f"{mode} run …"):
@@ -141,8 +136,7 @@ def _live(out: Path) -> bool:
 
 
 def _closing(out: Path, *, arena: bool, live: bool) -> str:
-    from tiltyard.demo.shipped import NOTE
-    from tiltyard.demo.steps import address
+    from tiltyard.demo.steps import NOTE, address
 
     places = [
         (out / "headline" / "report.html", "the report: open it in a browser"),

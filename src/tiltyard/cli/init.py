@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -16,13 +16,10 @@ from tiltyard.options import InitOptions
 
 @with_options(InitOptions)
 def init_command(
-    folder: Annotated[
-        Path | None, typer.Argument(metavar="DIR", help="Where to make it. (default: tournament, or arena)")
-    ] = None,
-    more: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="FILE", help="Further answers: what a shell makes of `--answers answers/*`."),
-    ] = None,
+    folder: Path | None = typer.Argument(None, metavar="DIR", help="Where to make it. (default: tournament, or arena)"),
+    more: list[str] | None = typer.Argument(
+        None, metavar="FILE", help="Further answers: what a shell makes of `--answers answers/*`."
+    ),
     *,
     given: dict[str, Any],
 ) -> None:

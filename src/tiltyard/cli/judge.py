@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import typer
 
@@ -27,19 +27,17 @@ def _go_on(folder: Path | None) -> str | None:
 @app.command("check")
 @with_options(JudgeCheckOptions, leave_out=["judge_model"])
 def check_command(
-    pairs: Annotated[
-        Path, typer.Argument(help="Labelled pairs (JSONL): prompt, response_a, response_b, and label or votes.")
-    ],
-    judge_model: Annotated[
-        list[str],
-        typer.Option(
-            help="The judge: anthropic/…, openai/…, gemini/…, ollama/…, local/…, scripted/FILE or recorded/FILE; may "
-            "be given again, for each judge of a panel."
-        ),
-    ],
+    pairs: Path = typer.Argument(
+        ..., help="Labelled pairs (JSONL): prompt, response_a, response_b, and label or votes."
+    ),
+    judge_model: list[str] = typer.Option(
+        ...,
+        help="The judge: anthropic/…, openai/…, gemini/…, ollama/…, local/…, scripted/FILE or recorded/FILE; may "
+        "be given again, for each judge of a panel.",
+    ),
     *,
     given: dict[str, Any],
-    format: Annotated[Literal["table", "json"], typer.Option(help="For people or for programs.")] = "table",
+    format: Literal["table", "json"] = typer.Option("table", help="For people or for programs."),
     yes: YesOption = False,
 ) -> None:
     """Compare a judge with people on labelled pairs: accuracy, agreement, kappa, flips, slot and length preference."""
@@ -54,8 +52,8 @@ def check_command(
 @app.command("rejudge")
 @with_options(RejudgeOptions, leave_out=["judge_model"])
 def rejudge_command(
-    folder: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A finished run folder.")],
-    judge_model: Annotated[list[str], typer.Option(help="The other judge; given several times, a panel.")],
+    folder: Path = typer.Argument(..., metavar="RUN_DIR", help="A finished run folder."),
+    judge_model: list[str] = typer.Option(..., help="The other judge; given several times, a panel."),
     *,
     given: dict[str, Any],
     yes: YesOption = False,
@@ -72,22 +70,18 @@ def rejudge_command(
 
 @app.command("journal")
 def journal_command(
-    folder: Annotated[
-        Path,
-        typer.Argument(metavar="CACHE_DIR", help="The folder of batches.jsonl: a verdict cache, or asking_<entrant>."),
-    ],
-    forget: Annotated[
-        str | None,
-        typer.Option(
-            metavar="BATCH", help="Give up an open batch that is gone for good: its requests are sent and paid again."
-        ),
-    ] = None,
-    format: Annotated[Literal["table", "json"], typer.Option(help="For people or for programs.")] = "table",
+    folder: Path = typer.Argument(
+        ..., metavar="CACHE_DIR", help="The folder of batches.jsonl: a verdict cache, or asking_<entrant>."
+    ),
+    forget: str | None = typer.Option(
+        None, metavar="BATCH", help="Give up an open batch that is gone for good: its requests are sent and paid again."
+    ),
+    format: Literal["table", "json"] = typer.Option("table", help="For people or for programs."),
 ) -> None:
     """List the batches in a journal with their states, or forget one that its provider no longer knows."""
     import time
 
-    from tiltyard.verbs.journal import forget_batch, journal
+    from tiltyard.verbs.runs import forget_batch, journal
 
     if forget is not None:
         count = forget_batch(folder, forget, time.time)

@@ -207,7 +207,7 @@ FOLDER = {"folder": (str, "The folder of a run or a placement.")}
 class Tool(msgspec.Struct, frozen=True):
     """A tool: what it is for, what it answers, what it takes besides the options of its verb, and which of these."""
 
-    work: Callable[[FileRoot, Row, Row], ToolAnswer]
+    work: Callable[[FileRoot, Row, Row], Any]
     description: str
     answers: type[msgspec.Struct]
     arguments: dict[str, tuple[Any, ...]]
@@ -255,6 +255,8 @@ class Tool(msgspec.Struct, frozen=True):
             if self.verb is not None and issubclass(self.verb, VerbOptions):
                 options["notify"] = heard.append
             answer = self.work(root, asked, options)
+            if not isinstance(answer, ToolAnswer):  # a verb's own
+                answer = ToolAnswer(str(answer), answer.to_dict())
         except TiltyardError as error:
             raise OptionError(root.shown(str(error))) from None
         except OSError as error:
@@ -293,11 +295,10 @@ def _rest(n: int, asked: Row) -> str:
     return f"\n{left} more are not shown (top={asked['top']}, skip={asked['skip']})" if left > 0 else ""
 
 
-def _inspect_file(root: FileRoot, asked: Row, options: Row) -> ToolAnswer:
+def _inspect_file(root: FileRoot, asked: Row, options: Row) -> Any:
     from tiltyard.verbs.battles import inspect
 
-    contents = inspect(root.files([asked["file"]]), **options)
-    return ToolAnswer(str(contents), contents.to_dict())
+    return inspect(root.files([asked["file"]]), **options)
 
 
 def _rate(root: FileRoot, asked: Row, options: Row) -> ToolAnswer:
@@ -354,11 +355,10 @@ def _gate(root: FileRoot, asked: Row, options: Row) -> ToolAnswer:
     return ToolAnswer(result.render(), {**values, "comparison": scalars(values.get("comparison", {}))})
 
 
-def _plan(root: FileRoot, asked: Row, options: Row) -> ToolAnswer:
+def _plan(root: FileRoot, asked: Row, options: Row) -> Any:
     from tiltyard.verbs.plan import plan
 
-    answer = plan(*_two(root, asked, options), **options)
-    return ToolAnswer(answer.render(), answer.to_dict())
+    return plan(*_two(root, asked, options), **options)
 
 
 def _two(root: FileRoot, asked: Row, options: Row) -> list[Any]:
@@ -373,26 +373,23 @@ def _two(root: FileRoot, asked: Row, options: Row) -> list[Any]:
     return [side[0] if len(side) == 1 else side for side in sides]
 
 
-def _judge_check(root: FileRoot, asked: Row, options: Row) -> ToolAnswer:
+def _judge_check(root: FileRoot, asked: Row, options: Row) -> Any:
     from tiltyard.verbs.judge_check import judge_check
 
-    answer = judge_check(root.file(asked["pairs"]), judge_model=[f"recorded/{root.file(asked['verdicts'])}"], **options)
-    return ToolAnswer(str(answer), answer.to_dict())
+    return judge_check(root.file(asked["pairs"]), judge_model=[f"recorded/{root.file(asked['verdicts'])}"], **options)
 
 
-def _run_status(root: FileRoot, asked: Row, _options: Row) -> ToolAnswer:
+def _run_status(root: FileRoot, asked: Row, _options: Row) -> Any:
     from tiltyard.verbs.runs import run_status
 
     journal = {} if asked["judgments"] is UNSET else {"judgments": root.file(asked["judgments"])}
-    status = run_status(root.file(asked["folder"]), **journal)
-    return ToolAnswer(str(status), status.to_dict())
+    return run_status(root.file(asked["folder"]), **journal)
 
 
-def _show_prompt(root: FileRoot, asked: Row, _options: Row) -> ToolAnswer:
+def _show_prompt(root: FileRoot, asked: Row, _options: Row) -> Any:
     from tiltyard.verbs.runs import show_prompt
 
-    result = show_prompt(root.file(asked["folder"]), asked["prompt"], skip=asked["skip"])
-    return ToolAnswer(str(result), result.to_dict())
+    return show_prompt(root.file(asked["folder"]), asked["prompt"], skip=asked["skip"])
 
 
 TOOLS = {
@@ -540,9 +537,7 @@ options of the command of that name; one that several tools have is described at
 
 
 def mcp_command(
-    root: Annotated[
-        Path, typer.Option("--root", metavar="DIR", help="Only files below this folder are read.")
-    ] = Path(),
+    root: Path = typer.Option(Path(), metavar="DIR", help="Only files below this folder are read."),
 ) -> None:
     """Serve the verbs that read files (rate, compare, gate, plan, …) to agents, by the Model Context Protocol.
 

@@ -61,6 +61,26 @@ class App(typer.Typer):
         return super().command(name, cls=_Command, **more)
 
 
+class ArenaApp(App):
+    """Commands that work where the extra of live arenas is installed, but for those that say they do not need it."""
+
+    def command(self, name: str | None = None, *, needs_extra: bool = True, **more: Any) -> Callable[[Any], Any]:
+        """Register a command."""
+        register = super().command(name, **more)
+
+        def decorate(command: Command) -> Command:
+            @wraps(command)
+            def run(**arguments: Any) -> None:
+                from tiltyard.verbs.places import need_arena
+
+                need_arena()
+                command(**arguments)
+
+            return register(run if needs_extra else command)  # type: ignore[no-any-return]
+
+        return decorate
+
+
 def daily_first(*names: str) -> type[TyperGroup]:
     """A group of commands whose help begins with these; each has its first clause beside it."""
 
@@ -123,9 +143,9 @@ class _Command(TyperCommand):
         return [parameter for parameter in self.params if getattr(parameter, "hidden", False)]
 
 
-def rare(*names: str, **more: Any) -> Any:
+def rare(default: Any, *names: str, **more: Any) -> Any:
     """A `typer.Option` that only `--help-all` shows."""
-    return typer.Option(*names, hidden=True, **more)
+    return typer.Option(default, *names, hidden=True, **more)
 
 
 def with_options(

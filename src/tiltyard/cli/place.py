@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -14,19 +14,19 @@ from tiltyard.cli.output import Format, deliver, note
 from tiltyard.errors import OptionError
 from tiltyard.options import PlacementOptions, options_of
 
+HELP = options_of(PlacementOptions)
+
 
 @with_options(PlacementOptions, leave_out=["judge"])
 def place_command(
-    judge: Annotated[list[str] | None, typer.Option(help=options_of(PlacementOptions)["judge"].help.text)] = None,
+    judge: list[str] | None = typer.Option(None, help=HELP["judge"].help.text),
     *,
     given: dict[str, Any],
     yes: YesOption = False,
-    format: Annotated[
-        Format, rare("--format", help="How the board is printed; json is the contents of elo_ratings.json.")
-    ] = "table",
-    recompute: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Rate a saved run again from its files, and compare.")
-    ] = None,
+    format: Format = rare("table", help="How the board is printed; json is the contents of elo_ratings.json."),
+    recompute: Path | None = typer.Option(
+        None, metavar="DIR", help="Rate a saved run again from its files, and compare."
+    ),
 ) -> None:
     """Place one new model among models that people voted on, by a judge, and save everything that the result needs."""
     from tiltyard.verbs import place

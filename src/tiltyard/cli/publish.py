@@ -1,32 +1,28 @@
-"""`tiltyard publish`, a static folder of a board that anybody can check; `tiltyard schema`, the schemas of files."""
+"""`tiltyard publish`, a static folder of a board; `verify`, which checks one; `schema`, the schemas of files."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any, Literal
 
 import typer
 
 from tiltyard.cli.options import with_options
-from tiltyard.cli.output import deliver, note, say, working
+from tiltyard.cli.output import THE_ANSWER_IS_NO, deliver, note, say, working
 from tiltyard.errors import OptionError
-from tiltyard.options import PublishOptions
+from tiltyard.options import PublishOptions, VerifyOptions
 from tiltyard.schemas import SCHEMAS, schema_file, schema_text
 
 
 @with_options(PublishOptions)
 def publish_command(
-    source: Annotated[
-        str,
-        typer.Argument(
-            metavar="SOURCE",
-            help="What to publish: a file, folder or glob of battles, the folder of a run or of a placement, or the "
-            "database of an arena (sqlite:///path, postgresql://…).",
-        ),
-    ],
-    out: Annotated[
-        Path, typer.Argument(metavar="OUT", help="The folder to write; made anew, or replaced if it is ours.")
-    ],
+    source: str = typer.Argument(
+        ...,
+        metavar="SOURCE",
+        help="What to publish: a file, folder or glob of battles, the folder of a run or of a placement, or the "
+        "database of an arena (sqlite:///path, postgresql://…).",
+    ),
+    out: Path = typer.Argument(..., metavar="OUT", help="The folder to write; made anew, or replaced if it is ours."),
     *,
     given: dict[str, Any],
 ) -> None:
@@ -43,14 +39,41 @@ def publish_command(
     note(f"Look: {out / 'index.html'}. Check: tiltyard verify {out}")
 
 
+@with_options(VerifyOptions)
+def verify_command(
+    source: str = typer.Argument(
+        ...,
+        metavar="FOLDER-or-URL",
+        help="A folder that `publish`, `run` or `place` wrote, the address of a published one, a witness file (.gz "
+        "too), or the address of an arena's site.",
+    ),
+    *,
+    given: dict[str, Any],
+    ratings_only: bool = typer.Option(
+        False, "--ratings-only", help="Agreement of the ratings is enough where another version wrote the pages."
+    ),
+    format: Literal["table", "json"] = typer.Option("table", help="For people or for programs."),
+) -> None:
+    """Recompute what somebody published from what is vouched for, and compare all of it.
+
+    A published board is published again from its battles, or from an arena's witness; the folder of a run or placement
+    is made again from its verdicts; every file is compared. The last line says what agrees with what, and whom you
+    have to trust for the rest. Exit code 3 if something does not agree, is missing or is too much, or could not be
+    compared (see --ratings-only).
+    """
+    from tiltyard.verbs.verify import verify
+
+    result = verify(source, **given, notify=note)
+    say(result.render(format))
+    if result.problems or (result.not_compared and not ratings_only):
+        raise typer.Exit(THE_ANSWER_IS_NO)
+
+
 def schema_command(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help=f"Which: {', '.join(SCHEMAS)}.")] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", metavar="DIR", help="Write NAME.schema.json into this folder; without NAME, all of them."
-        ),
-    ] = None,
+    name: str | None = typer.Argument(None, metavar="NAME", help=f"Which: {', '.join(SCHEMAS)}."),
+    out: Path | None = typer.Option(
+        None, metavar="DIR", help="Write NAME.schema.json into this folder; without NAME, all of them."
+    ),
 ) -> None:
     """Print the JSON Schema (draft 2020-12) of a file, for editors and programs; without NAME, list them."""
     texts = {one: schema_text(one) for one in (SCHEMAS if name is None else [name])}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -19,19 +19,15 @@ def rate_command(
     files: FilesArgument,
     *,
     given: dict[str, Any],
-    format: Annotated[
-        Format | None, typer.Option(help="How to write it. (default: table, or what --out ends in)")
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Write the leaderboard here instead of printing it; .svg, .png, .pdf or .html is drawn.",
-        ),
-    ] = None,
-    plot: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Draw it too: a file that ends in .svg, .png, .pdf or .html.")
-    ] = None,
+    format: Format | None = typer.Option(None, help="How to write it. (default: table, or what --out ends in)"),
+    out: Path | None = typer.Option(
+        None,
+        metavar="FILE",
+        help="Write the leaderboard here instead of printing it; .svg, .png, .pdf or .html is drawn.",
+    ),
+    plot: Path | None = typer.Option(
+        None, metavar="FILE", help="Draw it too: a file that ends in .svg, .png, .pdf or .html."
+    ),
     to: ToOption = None,
 ) -> None:
     """Rate models from files of battles: battles in, a leaderboard with intervals out.

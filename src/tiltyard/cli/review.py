@@ -7,11 +7,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from tiltyard.cli.arena_options import need_arena
-from tiltyard.cli.options import App, daily_first, rare, split_names
+from tiltyard.cli.options import ArenaApp, daily_first, rare, split_names
 from tiltyard.cli.output import note, say
 
-app = App(
+app = ArenaApp(
     no_args_is_help=True,
     cls=daily_first("start", "serve", "status", "export", "close"),
     help="A team's own verdicts: private links, blind pairs, agreement, labels.",
@@ -22,48 +21,35 @@ FolderArgument = Annotated[Path, typer.Argument(metavar="FOLDER", help="The revi
 
 @app.command("start")
 def start_command(
-    source: Annotated[
-        list[Path],
-        typer.Argument(
-            help="A run folder, a file of battles with their answers, a folder of answers, or two answer files.",
-            show_default=False,
-        ),
-    ],
-    people: Annotated[
-        list[str],
-        typer.Option(metavar="NAMES", help="Who reviews, separated by commas; the names stay in a private file."),
-    ],
-    each: Annotated[int, typer.Option(min=1, max=50, help="How many people review every item.")] = 2,
-    n: Annotated[int | None, typer.Option(help="How many matchups to draw at random; without it, all.")] = None,
-    adjudicator: Annotated[
-        list[str] | None, typer.Option(metavar="NAMES", help="Who decides where reviewers disagree.")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The review's folder; without it, the source's name and -review.")
-    ] = None,
-    dimension: Annotated[str | None, typer.Option(help="Only this dimension of a run.")] = None,
-    prompts: Annotated[
-        Path | None, typer.Option(help="The prompts of answer files that do not say what was asked.")
-    ] = None,
-    until: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RULE", help="Close by itself: better (one of two models is), or width:80 (no interval is wider)."
-        ),
-    ] = None,
-    draw: Annotated[
-        Literal["by-pair", "simple"], rare(help="Draw from every pair of models in proportion, or from all at once.")
-    ] = "by-pair",
-    seed: Annotated[int, rare(help="Seed of the draw and of who reviews what.")] = 0,
-    names: Annotated[
-        Literal["after-close", "after-vote"], rare(help="When reviewers learn who wrote the answers.")
-    ] = "after-close",
-    db: Annotated[
-        str | None, rare(metavar="URL", help="postgresql://…; without it, a file in the review's folder.")
-    ] = None,
+    source: list[Path] = typer.Argument(
+        ...,
+        help="A run folder, a file of battles with their answers, a folder of answers, or two answer files.",
+        show_default=False,
+    ),
+    people: list[str] = typer.Option(
+        ..., metavar="NAMES", help="Who reviews, separated by commas; the names stay in a private file."
+    ),
+    each: int = typer.Option(2, min=1, max=50, help="How many people review every item."),
+    n: int | None = typer.Option(None, help="How many matchups to draw at random; without it, all."),
+    adjudicator: list[str] | None = typer.Option(None, metavar="NAMES", help="Who decides where reviewers disagree."),
+    out: Path | None = typer.Option(
+        None, metavar="DIR", help="The review's folder; without it, the source's name and -review."
+    ),
+    dimension: str | None = typer.Option(None, help="Only this dimension of a run."),
+    prompts: Path | None = typer.Option(None, help="The prompts of answer files that do not say what was asked."),
+    until: str | None = typer.Option(
+        None, metavar="RULE", help="Close by itself: better (one of two models is), or width:80 (no interval is wider)."
+    ),
+    draw: Literal["by-pair", "simple"] = rare(
+        "by-pair", help="Draw from every pair of models in proportion, or from all at once."
+    ),
+    seed: int = rare(0, help="Seed of the draw and of who reviews what."),
+    names: Literal["after-close", "after-vote"] = rare(
+        "after-close", help="When reviewers learn who wrote the answers."
+    ),
+    db: str | None = rare(None, metavar="URL", help="postgresql://…; without it, a file in the review's folder."),
 ) -> None:
     """Draw matchups, assign them to people, and make a private link for everybody."""
-    need_arena()
     from tiltyard.verbs.review import read_source, start_review
 
     folder = out or Path(f"{str(source[0]).rstrip('/')}-review" if len(source) == 1 else "review")
@@ -96,22 +82,18 @@ def start_command(
 @app.command("serve")
 def serve_command(
     folder: FolderArgument,
-    host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 is every address of the machine.")] = (
-        "127.0.0.1"
+    host: str = typer.Option("127.0.0.1", help="Address to listen on; 0.0.0.0 is every address of the machine."),
+    port: int = typer.Option(8000, min=1, max=65_535, help="Port to listen on."),
+    workers: int = rare(1, min=1, max=256, help="Processes; more than one needs PostgreSQL."),
+    title: str = typer.Option("Review", help="What the site is called."),
+    public_url: str | None = typer.Option(
+        None, metavar="URL", help="The address that reviewers use, where a proxy hides it."
     ),
-    port: Annotated[int, typer.Option(min=1, max=65_535, help="Port to listen on.")] = 8000,
-    workers: Annotated[int, rare(min=1, max=256, help="Processes; more than one needs PostgreSQL.")] = 1,
-    title: Annotated[str, typer.Option(help="What the site is called.")] = "Review",
-    public_url: Annotated[
-        str | None, typer.Option(metavar="URL", help="The address that reviewers use, where a proxy hides it.")
-    ] = None,
-    trusted_proxy: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NETWORK", help="Believe forwarded addresses from here (10.0.0.0/8); may be given again."),
-    ] = None,
+    trusted_proxy: list[str] | None = typer.Option(
+        None, metavar="NETWORK", help="Believe forwarded addresses from here (10.0.0.0/8); may be given again."
+    ),
 ) -> None:
     """Open the review's site, and print everybody's private link."""
-    need_arena()
     from tiltyard.verbs.review import serve
 
     about = {"title": title, "public_url": public_url, "trusted_proxies": tuple(trusted_proxy or ())}
@@ -121,10 +103,9 @@ def serve_command(
 @app.command("status")
 def status_command(
     folder: FolderArgument,
-    format: Annotated[Literal["table", "json"], typer.Option(help="For people, or for programs.")] = "table",
+    format: Literal["table", "json"] = typer.Option("table", help="For people, or for programs."),
 ) -> None:
     """Show how far everybody is and how the team agrees, with everybody's link."""
-    need_arena()
     from tiltyard.verbs.review import status
 
     say(status(folder).render(format).rstrip())
@@ -133,21 +114,16 @@ def status_command(
 @app.command("people")
 def people_command(
     folder: FolderArgument,
-    add: Annotated[list[str] | None, typer.Option(metavar="NAMES", help="Let these people join.")] = None,
-    remove: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAMES", help="Let these leave: their links end, the rest goes to others."),
-    ] = None,
-    new_link: Annotated[
-        list[str] | None, typer.Option(metavar="NAMES", help="Give these a new link; the old one ends.")
-    ] = None,
-    erase: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAMES", help="Erase the names and links of people who left; their votes stay."),
-    ] = None,
+    add: list[str] | None = typer.Option(None, metavar="NAMES", help="Let these people join."),
+    remove: list[str] | None = typer.Option(
+        None, metavar="NAMES", help="Let these leave: their links end, the rest goes to others."
+    ),
+    new_link: list[str] | None = typer.Option(None, metavar="NAMES", help="Give these a new link; the old one ends."),
+    erase: list[str] | None = typer.Option(
+        None, metavar="NAMES", help="Erase the names and links of people who left; their votes stay."
+    ),
 ) -> None:
     """Add or remove people, or replace a link, also while the review is served; prints all links."""
-    need_arena()
     from tiltyard.verbs.review import change_people, erase_names, links_text, read_review
 
     review = read_review(folder).review
@@ -162,13 +138,11 @@ def people_command(
 @app.command("export")
 def export_command(
     folder: FolderArgument,
-    to: Annotated[
-        Literal["labels", "preferences", "report"],
-        typer.Option(help="Labels, battles and reviews; pairs for training (prompt, chosen, rejected); a page."),
-    ] = "labels",
+    to: Literal["labels", "preferences", "report"] = typer.Option(
+        "labels", help="Labels, battles and reviews; pairs for training (prompt, chosen, rejected); a page."
+    ),
 ) -> None:
     """Write labels.jsonl, battles.jsonl and reviews.jsonl, or preferences.jsonl or report.html, into its folder."""
-    need_arena()
     from tiltyard.files import write_lines
     from tiltyard.verbs.review import export, preference_rows, read_review, write_report
 
@@ -188,7 +162,6 @@ def export_command(
 @app.command("close")
 def close_command(folder: FolderArgument) -> None:
     """End the review: nobody votes any more, names are shown, and labels and a report are written."""
-    need_arena()
     from tiltyard.verbs.review import close, status_text
 
     result, was_open = close(folder)

@@ -25,7 +25,7 @@ ConfigOption = Annotated[Path | None, typer.Option("--config", help="The same, a
 
 @with_options(TournamentOptions, leave_out=["mode"])
 def run_command(
-    mode: Annotated[Literal["pilot", "headline"], typer.Option(help=HELP["mode"].help.text)],
+    mode: Literal["pilot", "headline"] = typer.Option(..., help=HELP["mode"].help.text),
     config_argument: ConfigArgument = None,
     config: ConfigOption = None,
     *,
@@ -115,8 +115,8 @@ def generate_command(
     answer.check()
 
 
-def report_command(folder: Annotated[Path, typer.Argument(metavar="RUN_DIR", help="A run folder.")]) -> None:
+def report_command(folder: Path = typer.Argument(..., metavar="RUN_DIR", help="A run folder.")) -> None:
     """Rebuild the report of a run from its files."""
-    from tiltyard.verbs.report import report
+    from tiltyard.verbs.runs import report
 
     say(str(report(folder)))

@@ -1,8 +1,8 @@
 """What follows from a board: the difference of two models or two runs, a gate over it, and how much more data it takes.
 
-`contrast` is the arithmetic, `missing` what was not decided; `compare_battles`, `compare_scores` and `compare_runs`
-make an `answer` of them; `gate` is the rule over it, `plan` the size of a sample; `render` and `plan_words` are the
-words. Imports point one way; a record that is printed asks this room for its words.
+`contrast` is the arithmetic, `missing` what was not decided; `compare_battles` and `compare_scores` make an `answer` of
+them; `gate` is the rule over it, `plan` the size of a sample; `render` and `plan_words` are the words. Imports point
+one way; a record that is printed asks this room for its words.
 """
 
 from typing import TYPE_CHECKING
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
         ScoreDifference, side,
     )
     from tiltyard.decisions.compare_battles import (
-        battle_source, compare_in, compare_models, is_run_folder, mean_result, results_of_a,
+        battle_source, compare_in, compare_models, compare_ratings, compare_runs, is_run_folder, mean_result,
+        results_of_a,
     )
-    from tiltyard.decisions.compare_runs import compare_ratings
     from tiltyard.decisions.compare_scores import ABOUT_BATTLES
     from tiltyard.decisions.gate import GateResult, MetricsGate, judge_difference, judge_metrics
     from tiltyard.decisions.plan import (

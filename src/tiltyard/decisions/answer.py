@@ -7,20 +7,22 @@ asks the room for its words.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 import msgspec
 import numpy as np
 
 from tiltyard import decisions
+from tiltyard.battles import BattleTable, MissingVerdicts, together
 from tiltyard.boards import DIMENSION, check_level, whole
 from tiltyard.decisions.contrast import AnyContrast
-from tiltyard.decisions.missing import Cases, Ends, Missing, cases_of
+from tiltyard.decisions.missing import Cases, Ends, Missing, cases_of, missing_in_part, part_of, worst_case
 from tiltyard.decisions.units import POINTS, Unit
 from tiltyard.errors import OptionError, OptionValue
-from tiltyard.options import CompareOptions, GateRule, accepts_options
+from tiltyard.options import CompareOptions, GateRule, MissingRule, accepts_options
 from tiltyard.ratings import MOST_SKEWED, MOST_SKEWED_ANYTIME, ScoreEstimate
 from tiltyard.scores import DirectionFrom
 from tiltyard.types import Comparable, Floats, Result, named
@@ -356,7 +358,6 @@ class RatingDifference(Difference):
         return 0.0 if self.direct is None else self.direct.n_battles - self.direct.both_bad
 
     def to_dict(self) -> dict[str, Any]:
-        """The difference as plain values: what `--format json` prints."""
         return {
             **named(self, "new old sentence difference"),
             "unit": self.unit.name,
@@ -446,7 +447,6 @@ class ScoreDifference(Difference):
         return f"it takes {needed}, {math.ceil(found.fewest - units)} more than there are{worth}"
 
     def to_dict(self) -> dict[str, Any]:
-        """The difference as plain values: what `--format json` prints."""
         return {
             **named(self, "new old sentence metric"),
             "unit": self.unit.name,
@@ -480,7 +480,6 @@ class MetricsComparison(Comparison):
     page: Page | None = field(default=None, compare=False, repr=False)
 
     def to_dict(self) -> dict[str, Any]:
-        """The differences as plain values."""
         return {"metrics": [answer.to_dict() for answer in self.metrics.values()]}
 
 
@@ -516,7 +515,6 @@ class EntrantChange(Comparable):
     difference: RatingDifference
 
     def to_dict(self) -> dict[str, Any]:
-        """The change as plain values."""
         change = named(self, "entrant rating_new rating_old rank_new rank_old answers_changed beyond_noise")
         return {**change, **self.difference.to_dict()}
 
@@ -582,13 +580,29 @@ class RunComparison(Comparison):
 
 
 def with_missing(
-    result: RatingDifference, lost: Missing, in_part: Callable[[str, str], Missing | None]
+    result: RatingDifference,
+    tables: Sequence[BattleTable],
+    lost: Sequence[MissingVerdicts],
+    fit: Callable[[Sequence[BattleTable], Sequence[MissingVerdicts], bool], AnyContrast],
+    by_name: Callable[[Sequence[MissingVerdicts]], Mapping[str, int]],
+    rule: MissingRule,
 ) -> RatingDifference:
-    """The difference with its matchups without a verdict, on the whole and in each part.
+    """The difference with its matchups without a verdict, on the whole and in each part: those of each table.
 
-    A dimension or category that has such matchups and no battle is a part of its own, of which nothing can be told.
+    `fit` decides all of some against the new model, or for it. A dimension or category that has such matchups and no
+    battle is a part of its own, of which nothing can be told.
     """
-    assert lost.verdicts is not None
+
+    def missing_in(battles: Sequence[BattleTable], some: Sequence[MissingVerdicts]) -> Missing:
+        every = together(some)
+        worst = worst_case(partial(fit, battles, some))
+        return Missing(by_name(some), len(every), every.total, rule, "matchups", worst, every)
+
+    def in_part(column: str, value: str) -> Missing | None:
+        some = [missing_in_part(one, table, column, value) for one, table in zip(lost, tables, strict=True)]
+        return missing_in([part_of(table, column, value) for table in tables], some) if any(some) else None
+
+    matchups = [matchup for some in lost for matchup in some.matchups]
     parts: list[PartDifference] = []
     values: dict[str, set[str]] = {}
     for part in result.parts:
@@ -597,12 +611,12 @@ def with_missing(
         level = shared_level(result.level, len(values[part.column]))
         parts.append(part.with_missing(in_part(part.column, part.value), level, anytime=result.anytime))
     for column, known in values.items():
-        of_matchups = (m.dimension if column == DIMENSION else m.columns.get(column) for m in lost.verdicts.matchups)
+        of_matchups = (m.dimension if column == DIMENSION else m.columns.get(column) for m in matchups)
         for value in sorted({value for value in of_matchups if value is not None} - known):
             why = "no battle: no matchup has a verdict"
             parts.append(PartDifference(column, value, reason=why, missing=in_part(column, value)))
-    result = replace(result, parts=tuple(parts), missing=lost)
-    if lost.rule == "ignore":
+    result = replace(result, parts=tuple(parts), missing=missing_in(tables, lost))
+    if rule == "ignore":
         return result
     return replace(result, estimate=result.estimate.covering(result.cases, result.level))
 

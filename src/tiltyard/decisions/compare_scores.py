@@ -67,17 +67,10 @@ def has_ratio(table: ScoreTable) -> bool:
 
 
 class PairedScores(msgspec.Struct, frozen=True, eq=False):
-    """Two models on prompts, the new one in the first row of each array.
+    """Two models on every prompt to which one of them has an answer, the new one in the first row of each array.
 
-    Parameters:
-        table: The scores.
-        names: The new model, and the old one.
-        cluster: The column of prompts that depend on each other; None: each stands for itself.
-        prompts: Every prompt to which one of the two has an answer, scored or not.
-        means: Mean scores; NaN where a model has none.
-        rows: Answers.
-        unscored: Those without a score: where a model has no answer at all, as many as the other one has.
-        spread: The highest score minus the lowest.
+    `means` are NaN where a model has no score. `unscored` of the `rows` have none: where a model has no answer at all,
+    as many as the other one has. Without a `cluster` each prompt stands for itself.
     """
 
     table: ScoreTable
@@ -131,11 +124,7 @@ class PairedScores(msgspec.Struct, frozen=True, eq=False):
         """The cluster of each prompt; None: each is its own."""
         if self.cluster is None:
             return None
-        codes = self.table.columns[self.cluster].codes[self.prompts]
-        if (codes < 0).any():
-            what = f"{int((codes < 0).sum())} prompts have no {self.cluster}"
-            raise ScoreError(f"{what}: fill the column in, or cluster by another.")
-        return np.asarray(codes, dtype=np.int64)
+        return cluster_codes(self.table, self.cluster, self.prompts)
 
     def estimate(self) -> ScoreEstimate:
         """The difference on the prompts that both have, by prompt or by cluster of prompts."""
@@ -196,13 +185,7 @@ class PairedScores(msgspec.Struct, frozen=True, eq=False):
 
 
 class UnpairedScores(msgspec.Struct, frozen=True, eq=False):
-    """Two models where nothing says which answers are to the same prompt: two samples of answers.
-
-    Parameters:
-        table: The scores.
-        names: The new model, and the old one.
-        means: The scores of each.
-    """
+    """Two models where nothing says which answers are to the same prompt: two samples of answers."""
 
     table: ScoreTable
     names: tuple[str, str]
@@ -336,16 +319,30 @@ def one_metric(tables: Sequence[ScoreTable]) -> ScoreTable:
 
 def read_to_compare_scores(data: Any, options: CompareOptions) -> list[ScoreTable]:
     """The scores with every column that a difference looks at."""
-    more = filter(None, [*(options.by or ()), cluster_of(options)])
-    reading = replace(options.part(ReadScoresOptions), columns=tuple(more))
-    tables = read_scores(data, **{name: getattr(reading, name) for name in reading.__dataclass_fields__})
-    against = no_go(data)
+    tables, against = read_with_clusters(data, options, options.by or ()), no_go(data)
     return [structs.replace(table, against=against) for table in tables]
 
 
 def cluster_of(options: CompareOptions | ScoreBoardOptions) -> str | None:
     """The column of prompts that depend on each other; None: each stands for itself."""
     return None if options.cluster in (None, PROMPT, "question_id", "none") else options.cluster
+
+
+def read_with_clusters(
+    data: Any, options: CompareOptions | ScoreBoardOptions, more: Sequence[str] = ()
+) -> list[ScoreTable]:
+    """The scores with the column of clusters, and others."""
+    columns = [*more, *filter(None, [cluster_of(options)])]
+    return read_scores(data, **vars(replace(options.part(ReadScoresOptions), columns=columns)))
+
+
+def cluster_codes(table: ScoreTable, cluster: str, prompts: Any) -> Ints:
+    """The cluster of each of these prompts, all of which must have one."""
+    codes = table.columns[cluster].codes[prompts]
+    if (codes < 0).any():
+        without = int((codes < 0).sum())
+        raise ScoreError(f"{without} prompts have no {cluster}: fill the column in, or cluster by another.")
+    return np.asarray(codes, dtype=np.int64)
 
 
 def check_no_battles(options: Options) -> None:
@@ -559,5 +556,4 @@ def noise_of(table: ScoreTable, names: tuple[str, str]) -> RepeatNoise | None:
 
 
 def _common(table: ScoreTable, names: tuple[str, str]) -> tuple[Ints, Ints]:
-    """The places of the prompts that both have scores of, among those of each."""
     return common_prompts(table[names[0]], table[names[1]])

@@ -199,14 +199,7 @@ COSTS = 1.1
 
 
 class SideFit(msgspec.Struct, frozen=True, eq=False):
-    """The fit that a difference is read from, and what it says of sides.
-
-    Parameters:
-        solved: The fit, with the side's advantage where it was needed.
-        advantage: What the first side is worth in points; None where it was not fitted.
-        remarks: Sentences a reader should not miss.
-        obstacles: Why no gate may decide.
-    """
+    """The fit that a difference is read from, and what the first side is worth in points, where that was fitted."""
 
     solved: Solved
     advantage: float | None = None

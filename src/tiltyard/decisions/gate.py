@@ -187,7 +187,6 @@ class MetricsGate(GateVerdict):
         return all_together([gate.verdict for gate in self.metrics.values()])
 
     def to_dict(self) -> dict[str, Any]:
-        """The verdicts as plain values."""
         metrics = {name: gate.to_dict() for name, gate in self.metrics.items()}
         return {**named(self, "verdict passed sentence alpha"), "metrics": metrics}
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal
 
 import msgspec
@@ -36,14 +36,7 @@ Ends = tuple[float | None, float | None]
 
 
 class Cases(msgspec.Struct, frozen=True):
-    """A difference as it is, and with everything that was not decided counted one way.
-
-    Parameters:
-        found: As it is.
-        against: Counted against the new model; None where nothing comes of it.
-        in_favour: Counted for the new model; None where nothing comes of it.
-        anytime: Whether what is claimed holds however often one looks.
-    """
+    """A difference as it is, and with all that was not decided counted one way; None where nothing comes of that."""
 
     found: AnyContrast
     against: AnyContrast | None
@@ -91,14 +84,8 @@ WorstCase = tuple[AnyContrast | None, AnyContrast | None]
 class Missing:
     """What was not decided behind a difference, and what it could change: matchups, or answers to be scored.
 
-    Parameters:
-        by_name: How many each of the two has, or one entrant in each of two runs.
-        count: How many there are.
-        total: Of how many.
-        rule: Whether the interval of the difference covers the worst case (`worst`) or not (`ignore`).
-        counted_in: What they are.
-        worst: The difference with all of them decided one way; computed when it is called.
-        verdicts: Which matchups they are; None for answers without a score.
+    `by_name` says how many each of the two has, or one entrant in each of two runs. With the rule `worst` the interval
+    covers the worst cases, which are computed when they are called. `verdicts` are None for answers without a score.
     """
 
     by_name: Mapping[str, int]
@@ -109,18 +96,12 @@ class Missing:
     worst: Callable[[], WorstCase] = field(repr=False, compare=False)
     verdicts: MissingVerdicts | None = None
 
-    @classmethod
-    def of_verdicts(
-        cls, lost: MissingVerdicts, by_name: Mapping[str, int], worst: Callable[[], WorstCase], rule: MissingRule
-    ) -> Missing:
-        """Matchups without a verdict."""
-        return cls(by_name, len(lost), lost.total, rule, "matchups", worst, lost)
-
     def __len__(self) -> int:
         return self.count
 
     def __reduce__(self) -> Any:
-        values = {name: getattr(self, name) for name in self.__slots__} | {"worst": _Known(self.worst())}
+        known = partial(tuple, self.worst())  # computed, as nothing else of them is left in another process
+        values = {name: getattr(self, name) for name in self.__slots__} | {"worst": known}
         return type(self), tuple(values.values())
 
     @property
@@ -182,15 +163,6 @@ class Missing:
         if rule == "worst" or self.verdicts is None:
             worst = dict(zip(("against", "in_favour"), map(case, self.worst()), strict=True))
         return {**counts, "rule": rule, "worst_case": worst}
-
-
-class _Known(msgspec.Struct, frozen=True):
-    """Worst cases that were computed: what is left of them in another process."""
-
-    cases: WorstCase
-
-    def __call__(self) -> WorstCase:
-        return self.cases
 
 
 def worst_case(fit: Callable[[bool], AnyContrast | None]) -> Callable[[], WorstCase]:

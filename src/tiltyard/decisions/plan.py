@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache, partial
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -49,7 +49,15 @@ from tiltyard.decisions.contrast import Contrast, contrast, fit_sides, solve_pla
 from tiltyard.decisions.sample_size import Assumptions, Goal, Growth, chance_beyond, size_for
 from tiltyard.decisions.units import POINTS, Unit, unit_of
 from tiltyard.errors import OptionError, OptionValue, ScoreError
-from tiltyard.options import BattleOptions, CompareOptions, FitOptions, Help, InputOptions, SideOptions, accepts_options
+from tiltyard.options import (
+    BattleOptions,
+    CompareOptions,
+    FitOptions,
+    InputOptions,
+    SideOptions,
+    accepts_options,
+    option,
+)
 from tiltyard.ratings import (
     FEW,
     FEWEST,
@@ -203,7 +211,6 @@ class SampleSize(SampleNeed, frozen=True, kw_only=True):
     present: bool = False
 
     def to_dict(self) -> dict[str, Any]:
-        """The row as plain values."""
         powers = named(self, "power power_now cost cost_batch")
         return {**named(self, "difference win_rate present times"), **self.amounts(), **powers}
 
@@ -234,7 +241,6 @@ class Pilot(msgspec.Struct, frozen=True):
     obstacles: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The pilot as plain values."""
         return {**named(self, "new old difference error low high worth"), **self.have.to_dict()}
 
 
@@ -276,7 +282,6 @@ class SamplePlan(Plan):
     remarks: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as plain values: what `--format json` prints."""
         return {
             "sentence": self.sentence,
             "goal": asdict(self.goal),
@@ -328,13 +333,13 @@ def plan_difference(
 class PilotOptions(BattleOptions, FitOptions, SideOptions):
     """What a plan from battles is made by."""
 
-    goal: Annotated[Goal, Help("What is to be shown, and how surely.")] = GOAL
-    price: Annotated[CallPrice | None, Help("What one call of the judge costs.")] = None
-    differences: Annotated[
-        Sequence[float] | None, Help("True differences in rating points.", "that of now, 5, 10, 20 and 50")
-    ] = None
-    sizes: Annotated[Sequence[int], Help("Numbers of prompts whose smallest difference is given too.")] = ()
-    seed: Annotated[int, Help("Seed of random draws.")] = 0
+    goal: Goal = option(GOAL, "What is to be shown, and how surely.")
+    price: CallPrice | None = option(None, "What one call of the judge costs.")
+    differences: Sequence[float] | None = option(
+        None, "True differences in rating points.", "that of now, 5, 10, 20 and 50"
+    )
+    sizes: Sequence[int] = option((), "Numbers of prompts whose smallest difference is given too.")
+    seed: int = option(0, "Seed of random draws.")
 
 
 @accepts_options(PilotOptions)
@@ -377,7 +382,7 @@ def plan_from_battles(battles: BattleData, new: str, old: str, options: PilotOpt
 
 
 def _read_for_plan(
-    battles: BattleData, options: PilotOptions, level: float, models: Collection[str] | None
+    battles: Opened, options: PilotOptions, level: float, models: Collection[str] | None
 ) -> tuple[BradleyTerry, BattleTable, list[str]]:
     """What fits the battles that a plan is made from, the battles, and what is to be said of what they are."""
     estimator = make_bradley_terry(options, level=level, slot=options.slot)
@@ -529,7 +534,6 @@ class PairPlan(SampleNeed, frozen=True, kw_only=True):
         return self.times is None
 
     def to_dict(self) -> dict[str, Any]:
-        """The pair as plain values."""
         known = named(self, "first second gap apart_now times too_close")
         return {**known, **self.amounts(), **named(self, "cost cost_batch")}
 
@@ -559,7 +563,6 @@ class BoardPlan(Plan):
     remarks: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as plain values: what `--format json` prints."""
         return {
             **named(self, "sentence top models"),
             "goal": asdict(self.goal),
@@ -753,7 +756,6 @@ class ScorePlan(Plan):
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """The plan as plain values."""
         values = named(self, "new old n_prompts margin power alpha sentence")
         rows = [msgspec.to_builtins(row) for row in self.rows]
         return {**values, "unit": self.unit.name, "rows": rows, "notes": list(self.notes)}

@@ -202,7 +202,7 @@ class Assumptions:
     def win_rate(self, points: float) -> float:
         """What the model that is so many points ahead gets on average: 1 for a win, a half for a tie."""
         gap = points / POINTS_PER_LOGIT
-        return 0.5 + 0.5 * float(_share(gap, _population(self, _own_ties(self)[1], gap)[1])[0])
+        return 0.5 + 0.5 * float(_share(gap, _population(self, gap)[1])[0])
 
     def growth(self) -> Growth:
         """How the difference becomes better known with the number of prompts."""
@@ -220,7 +220,7 @@ class Assumptions:
         shift = goal.away(points) - points / POINTS_PER_LOGIT
         if prompts < 3:
             return 0.0
-        odds, nu = points / POINTS_PER_LOGIT, _population(self, _own_ties(self)[1], points / POINTS_PER_LOGIT)[1]
+        odds, nu = points / POINTS_PER_LOGIT, _population(self, points / POINTS_PER_LOGIT)[1]
         net, decided = _share(odds, nu)
         won, lost = np.divmod(np.arange((prompts + 1) ** 2), prompts + 1)
         inside = won + lost <= prompts
@@ -237,9 +237,9 @@ class Assumptions:
 @cache
 def _variance(assumed: Assumptions, points: float) -> float:
     others, gap = assumed.models - 2, points / POINTS_PER_LOGIT
-    weight, own = _own_ties(assumed)
-    true_gap, fitted = _population(assumed, own, gap)
-    new, old = assumed.spread * _nodes()[:, None, None], assumed.spread * _nodes()[None, :, None]
+    (nodes, weight), own = _hermite(), _own_ties(assumed)
+    true_gap, fitted = _population(assumed, gap)
+    new, old = assumed.spread * nodes[:, None, None], assumed.spread * nodes[None, :, None]
     mass = weight[:, None] * weight[None, :]
     expected, half = _share(gap, fitted), _share(0.5 * gap, fitted)
     net, decided = _chances(true_gap + new - old, own, assumed.flips)
@@ -248,7 +248,7 @@ def _variance(assumed: Assumptions, points: float) -> float:
     information = 4.0 * (expected[1] - expected[0] ** 2)
     varied = 0.0
     if others:
-        third = assumed.spread * _nodes()[None, None, :]
+        third = assumed.spread * nodes[None, None, :]
         to_new, by_new = _chances(0.5 * true_gap + new - third, own, assumed.flips)
         to_old, by_old = _chances(0.5 * true_gap + third - old, own, assumed.flips)
         both = to_new + to_old - 2.0 * half[0]
@@ -264,29 +264,25 @@ def _variance(assumed: Assumptions, points: float) -> float:
 
 @cache
 def _hermite() -> tuple[Floats, Floats]:
+    """The nodes, and the weights of prompts."""
     node, weight = np.polynomial.hermite_e.hermegauss(NODES)
     return np.asarray(node), np.asarray(weight / weight.sum())
 
 
-def _nodes() -> Floats:
-    return _hermite()[0]
-
-
-def _own_ties(assumed: Assumptions) -> tuple[Floats, float]:
-    """The weights of prompts, and Davidson's ν on each prompt that makes as many ties between equals as assumed."""
-    weight = _hermite()[1]
-    wanted = assumed.ties / (1.0 - assumed.flips)
+def _own_ties(assumed: Assumptions) -> float:
+    """Davidson's ν on each prompt that makes as many ties between equals as assumed."""
+    (nodes, weight), wanted = _hermite(), assumed.ties / (1.0 - assumed.flips)
     if wanted == 0.0:
-        return weight, 0.0
-    spread = 2.0 * np.cosh(0.5 * math.sqrt(2.0) * assumed.spread * _nodes())
-    return weight, _root(lambda nu: float(weight @ (nu / (spread + nu))) - wanted, 1e-9, 1e9)
+        return 0.0
+    spread = 2.0 * np.cosh(0.5 * math.sqrt(2.0) * assumed.spread * nodes)
+    return _root(lambda nu: float(weight @ (nu / (spread + nu))) - wanted, 1e-9, 1e9)
 
 
 @cache
-def _population(assumed: Assumptions, own: float, gap: float) -> tuple[float, float]:
+def _population(assumed: Assumptions, gap: float) -> tuple[float, float]:
     """How far apart the two are on a prompt of the middle kind, and the ν of a fit that finds them `gap` apart."""
-    others, weight = assumed.models - 2, _hermite()[1]
-    between = math.sqrt(2.0) * assumed.spread * _nodes()
+    others, own, (nodes, weight) = assumed.models - 2, _own_ties(assumed), _hermite()
+    between = math.sqrt(2.0) * assumed.spread * nodes
     pairs = ((1.0, 1.0), (2.0 * others, 0.5), (0.5 * others * (others - 1), 0.0))
 
     def seen(true_gap: float) -> list[tuple[float, float, float, float]]:

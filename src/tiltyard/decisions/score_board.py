@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -16,14 +16,14 @@ import msgspec
 import numpy as np
 
 from tiltyard.boards import FORMATS, NOT_FOR_PICKED, check_level, percent
-from tiltyard.decisions.compare_scores import check_no_battles, cluster_of
+from tiltyard.decisions.compare_scores import check_no_battles, cluster_codes, cluster_of, read_with_clusters
 from tiltyard.decisions.units import Unit, unit_of
 from tiltyard.errors import Message, OptionValue, ScoreError
 from tiltyard.options import MissingRule, ScoreBoardOptions, accepts_options, check_choice
 from tiltyard.pages import Table, markdown_text
 from tiltyard.ratings import RankIntervals, ScoreEffects, ScoreEstimate, holm_ranks, mean_score, score_difference
 from tiltyard.ratings.ranks import ranks
-from tiltyard.scores import ReadScoresOptions, ScoreTable, read_scores
+from tiltyard.scores import ScoreTable
 from tiltyard.types import Floats, Ints, Result
 
 LISTED = 5
@@ -85,7 +85,6 @@ class ScoreBoard(Result):
         return Table.of([*heads, "missing"] if any(len(row) > len(heads) for row in rows) else heads, rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """The board as plain values."""
         return {
             "metric": self.metric,
             "unit": self.unit.name,
@@ -123,7 +122,6 @@ class ScoreBoards(Result):
     metrics: Mapping[str, ScoreBoard]
 
     def to_dict(self) -> dict[str, Any]:
-        """The boards as plain values."""
         return {"metrics": [board.to_dict() for board in self.metrics.values()]}
 
     def render(self, format: str = "table") -> str:
@@ -141,14 +139,10 @@ def _share(missing: float) -> str:
 
 
 class _Cells(msgspec.Struct, frozen=True, eq=False):
-    """The mean scores of models on the prompts that any of them was asked, as (models, prompts).
+    """The mean scores of models on the prompts that any of them was asked, as (models, prompts): NaN without a score.
 
-    Parameters:
-        scores: NaN where no answer has a score.
-        missing: The share of a model's answers on a prompt that are missing: 1 where there is no score.
-        clusters: The cluster of each prompt, numbered from 0; None: each is its own.
-        ends: The lowest and the highest possible score.
-        spread: The highest score that was seen minus the lowest.
+    `missing` is the share of a model's answers on a prompt that are missing, `ends` what a score may be at least and at
+    most, and `spread` the highest score that was seen minus the lowest.
     """
 
     scores: Floats
@@ -168,12 +162,7 @@ class _Cells(msgspec.Struct, frozen=True, eq=False):
             asked[model.prompts] = True
         clusters = None
         if cluster is not None:
-            codes = table.columns[cluster].codes[asked]
-            if (codes < 0).any():
-                raise ScoreError(
-                    f"{int((codes < 0).sum())} prompts have no {cluster}: fill the column in, or cluster by another."
-                )
-            clusters = np.unique(codes, return_inverse=True)[1].astype(np.int64)
+            clusters = np.unique(cluster_codes(table, cluster, asked), return_inverse=True)[1].astype(np.int64)
         low, high = table.bounds or (-math.inf, math.inf)
         spread = table.spread
         if missing[:, asked].any() and math.isfinite(high - low):
@@ -214,9 +203,7 @@ def score_boards(data: Any, options: ScoreBoardOptions) -> list[ScoreBoard]:
         data: Scores as `read_scores` takes them.
     """
     check_no_battles(options)
-    cluster = cluster_of(options)
-    reading = replace(options.part(ReadScoresOptions), columns=() if cluster is None else (cluster,))
-    tables = read_scores(data, **{name: getattr(reading, name) for name in reading.__dataclass_fields__})
+    cluster, tables = cluster_of(options), read_with_clusters(data, options)
     return [score_board(table, options.level, cluster=cluster, missing=options.missing) for table in tables]
 
 

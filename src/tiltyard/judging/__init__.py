@@ -9,7 +9,7 @@ if TYPE_CHECKING:
         FAILED, AdaptiveRounds, Design, ImaginedWorld, RoundGoal, RoundRecord, RoundSettings, estimate, forecast,
     )
     from tiltyard.judging.bias import (
-        MOST_INCONSISTENT, Bias, BiasRow, Check, bias_rows, length_preference, measure_bias,
+        MOST_INCONSISTENT, Bias, BiasCounts, BiasRow, Check, bias_rows, length_preference, measure_bias,
     )
     from tiltyard.judging.cache import ReplyLengths, VerdictCache
     from tiltyard.judging.canaries import (

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import msgspec
 import numpy as np
@@ -28,8 +28,7 @@ from tiltyard.pages import percent
 from tiltyard.ratings import MISSING, NEITHER, A, B, Reliability, plurality
 from tiltyard.validity import Estimate, cohen_kappa, mean_of, share
 
-if TYPE_CHECKING:
-    Votes = NDArray[np.int8]
+Votes = NDArray[np.int8]
 
 
 class PanelMember(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -27,18 +27,9 @@ from tiltyard.judging import (
 )
 from tiltyard.llm import PriceTable
 from tiltyard.placement.folder import (
-    FolderRatings,
-    against_people,
-    panel_results,
-    rate_folder,
-    write_evidence,
-    write_manifest,
-    write_ratings,
-)
-from tiltyard.placement.human_arena import Exchange
-from tiltyard.placement.manifest import (
     JUDGE_SCALE,
     ArenaFacts,
+    FolderRatings,
     Information,
     JudgeAgainstPeople,
     LeaveOneOut,
@@ -47,7 +38,14 @@ from tiltyard.placement.manifest import (
     Round,
     RubricFacts,
     StartedManifest,
+    against_people,
+    panel_results,
+    rate_folder,
+    write_evidence,
+    write_manifest,
+    write_ratings,
 )
+from tiltyard.placement.human_arena import Exchange
 from tiltyard.placement.plan import PlacementPlan, panel_cells, recorded
 from tiltyard.placement.rating import HumanBoard, judge_scale
 from tiltyard.placement.robustness import FamilyCheck

@@ -77,7 +77,9 @@ def answer(run: Run, dimension: Dimension) -> str:
         best = dimension.against.rates[0]
         return _met((best.win_rate, best.low, best.high), best.entrant, f"the baseline {dimension.against.baseline}")
     if board is None or not board.ratings:
-        return f"There is no board: {sections.why_no_board(run, dimension).rstrip('.')}."
+        why = sections.results_of(run, dimension.name).get("bradley_terry") or "ok"
+        why = f"ratings/{dimension.name}.json is not in the run folder" if why == "ok" else str(why)
+        return f"There is no board: {why.rstrip('.')}."
     first, *others = board.ratings
     if not others:
         return f"{first.model} met nobody."

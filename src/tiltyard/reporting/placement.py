@@ -17,11 +17,10 @@ from tiltyard.battles import Outcome
 from tiltyard.boards import Leaderboard, RatingEntry, RatingsFile, footnotes, headline
 from tiltyard.errors import BattleError, RunFolderError
 from tiltyard.judging import again, read_lines, read_object, read_record, require
-from tiltyard.pages import Scale
+from tiltyard.pages import Scale, package_text
 from tiltyard.placement import CalibrationLine, Panel, PlacementManifest, PlacementText
 from tiltyard.ratings import POINTS_PER_LOGIT, normal_quantile
 from tiltyard.reporting.front import weak_points
-from tiltyard.reporting.page import own_file
 from tiltyard.reporting.run import (
     Dimension,
     JudgedBattle,
@@ -91,7 +90,6 @@ class Placement:
         return battle.entrant_b if battle.entrant_a == self.model else battle.entrant_a
 
     def language(self, battle: JudgedBattle) -> str:
-        """The language of the question."""
         return self.run.prompts[battle.prompt_id].source
 
 
@@ -106,7 +104,14 @@ def read_placement(folder: str | Path) -> Placement:
     panel = read_record(require(folder / "panel.json", folder, PLACE), Panel, PLACE)
     require(folder / "battles.jsonl", folder, PLACE)
     run = _run(folder, read_object(path, PLACE), manifest, report)
-    people = _against_people(folder) if manifest.calibration is not None else Counter()
+    people: Counter[Heard] = Counter()
+    if manifest.calibration is not None:
+        path = require(folder / "calibration.jsonl", folder, PLACE)
+        for place, line in read_lines(path, msgspec.json.Decoder(CalibrationLine), PLACE):
+            try:
+                people[_heard(line, Outcome(line.human_winner))] += 1
+            except BattleError as error:
+                raise RunFolderError(f"{path}:{place.number}: {error}. {again(PLACE)}") from None
     return Placement(run=run, manifest=manifest, report=report, panel=panel, against_people=people)
 
 
@@ -147,19 +152,6 @@ def _texts(path: Path, model: str) -> tuple[dict[str, Prompt], dict[tuple[str, s
         language = line.language or UNKNOWN_LANGUAGE
         prompts.setdefault(line.question_id, Prompt(prompt_id=line.question_id, text=line.prompt, source=language))
     return prompts, answers
-
-
-def _against_people(folder: Path) -> Counter[Heard]:
-    """Counts of the judge's label by people's label."""
-    path = require(folder / "calibration.jsonl", folder, PLACE)
-    decoder = msgspec.json.Decoder(CalibrationLine)
-    counts: Counter[Heard] = Counter()
-    for place, line in read_lines(path, decoder, PLACE):
-        try:
-            counts[_heard(line, Outcome(line.human_winner))] += 1
-        except BattleError as error:
-            raise RunFolderError(f"{path}:{place.number}: {error}. {again(PLACE)}") from None
-    return counts
 
 
 def _heard(line: CalibrationLine, human: Outcome) -> Heard:
@@ -318,18 +310,21 @@ Group = tuple[str, str, float | None, Results, Behaviour]
 def placement_values(placed: Placement) -> dict[str, Any]:
     """What the pages of a placement show."""
     board, wrong, calibration = placed.board, disagreements(placed), placed.manifest.calibration
+    n, place = len(board), board.entries.index(placed.entry)
+    wanted = {*range(ENDS), *range(place - AROUND, place + AROUND + 1), *range(n - ENDS, n)}
+    places = [i for i in range(n) if i in wanted or {i - 1, i + 1} <= wanted]  # a gap of one is filled
     return {
         "title": f"{placed.model} among human battles: {placed.manifest.arena.name}",
         "outcomes": OUTCOMES,
-        "style": own_file("placement.css"),
-        "script": own_file("placement.js"),
+        "style": package_text("tiltyard.reporting", "placement.css"),
+        "script": package_text("tiltyard.reporting", "placement.js"),
         "placed": placed,
         "manifest": placed.manifest,
         "disagreements": wrong,
         "weak": weak_points(placed.run, {}, wrong, calibration.warnings if calibration else [UNMEASURED]),
         "level": interval_head(board),
         "half_width": normal_quantile(0.95),
-        "board": board_view(board, shown_places(len(board), board.entries.index(placed.entry)), placed.entry),
+        "board": board_view(board, places, placed.entry),
         "headline": headline(board),
         "notes": footnotes(board),
         "scale_of": scale_of,
@@ -341,12 +336,6 @@ def placement_values(placed: Placement) -> dict[str, Any]:
         "habits_of": habits,
         "surprising": surprising,
     }
-
-
-def shown_places(n: int, place: int) -> list[int]:
-    """The places to show: both ends and those around the model; a gap of one is filled."""
-    wanted = {*range(ENDS), *range(place - AROUND, place + AROUND + 1), *range(n - ENDS, n)}
-    return [i for i in range(n) if i in wanted or {i - 1, i + 1} <= wanted]
 
 
 def scale_of(lines: Sequence[Reading]) -> Scale:

@@ -84,16 +84,15 @@ MOST_CATEGORIES = 40
 """With more values than this, a column names prompts rather than kinds of prompts."""
 
 
+def results_of(run: Run, dimension: str) -> Mapping[str, Any]:
+    """What the manifest says of a dimension."""
+    return (run.results.get("dimensions") or {}).get(dimension) or {}
+
+
 def habits_of(run: Run, dimension: str) -> JudgeHabits | None:
     """The judge's habits in a dimension, as the manifest has them."""
-    record = (run.results.get("dimensions") or {}).get(dimension) or {}
-    return JudgeHabits.from_record(record["habits"]) if "habits" in record else None
-
-
-def why_no_board(run: Run, dimension: Dimension) -> str:
-    """Why a dimension has no Bradley–Terry board, as recorded by the run."""
-    reason = ((run.results.get("dimensions") or {}).get(dimension.name) or {}).get("bradley_terry")
-    return str(reason) if reason and reason != "ok" else f"ratings/{dimension.name}.json is not in the run folder"
+    record = results_of(run, dimension)
+    return msgspec.convert(record["habits"], JudgeHabits) if "habits" in record else None
 
 
 # One dimension
@@ -256,7 +255,11 @@ def results_grid(here: Here, dimension: Dimension) -> dict[str, Any] | None:
     rows = []
     for prompt, battles in grouped(settled, lambda battle: battle.prompt_id).items():
         own = {name: [battle for battle in battles if name in battle.entrants] for name in names}
-        cells = [_result(name, some) if some else None for name, some in own.items()]
+        cells: list[GridCell | None] = []
+        for name, some in own.items():
+            won, tied = (sum(battle.winner == end for battle in some) for end in (name, None))
+            lost = len(some) - won - tied
+            cells.append(GridCell((won + 0.5 * tied) / len(some), won, lost, tied) if some else None)
         scores = [cell.score or 0.0 for cell in cells if cell is not None]
         spread = max(scores) - min(scores) if scores else -1.0
         everything = here.prompt(prompt)  # a cell of a single battle leads to that battle
@@ -272,12 +275,6 @@ def results_grid(here: Here, dimension: Dimension) -> dict[str, Any] | None:
         omitted="on which the entrants differ least are left out, to keep the page usable; they are listed under "
         "Prompts.",
     )
-
-
-def _result(name: str, battles: Sequence[JudgedBattle]) -> GridCell:
-    won = sum(battle.winner == name for battle in battles)
-    tied = sum(battle.winner is None for battle in battles)
-    return GridCell((won + 0.5 * tied) / len(battles), won, len(battles) - won - tied, tied)
 
 
 # What it cost
@@ -411,7 +408,6 @@ def disagreements(run: Run) -> list[str]:
 
 
 def _tallies(dimension: Dimension, battles: Iterable[JudgedBattle]) -> list[str]:
-    """The pair table against the verdicts."""
     tallies: dict[tuple[str, str], Counter[str]] = {}
     for battle in battles:
         if battle.settled:

@@ -105,5 +105,4 @@ def is_told_apart(board: Leaderboard, people: Leaderboard) -> bool:
 
 
 def _variance(board: Leaderboard) -> float:
-    """The variance of the difference of two models, in logits²."""
     return float(board.arrays["difference_errors"][0, 1] / POINTS_PER_LOGIT) ** 2

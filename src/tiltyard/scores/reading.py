@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
@@ -68,7 +68,7 @@ from tiltyard.battles import (
     text_sql,
 )
 from tiltyard.errors import BattleError, OptionError, OptionValue, ScoreError
-from tiltyard.options import Help, ReadingOptions, ScoreOptions, accepts_options, directions
+from tiltyard.options import ReadingOptions, ScoreOptions, accepts_options, directions, option
 from tiltyard.scores.table import CLUSTER_COLUMNS, DirectionFrom, ModelScores, ScoreTable, direction_of_name
 from tiltyard.types import order_of
 
@@ -115,9 +115,9 @@ LOWER = "tiltyard: lower is better"
 class ReadScoresOptions(ReadingOptions, ScoreOptions):
     """Options of `read_scores`."""
 
-    columns: Annotated[
-        Sequence[str], Help("Further columns of prompts to keep: categories and clusters.", metavar="COLUMN")
-    ] = ()
+    columns: Sequence[str] = option(
+        (), "Further columns of prompts to keep: categories and clusters.", metavar="COLUMN"
+    )
 
 
 class _Source(msgspec.Struct, frozen=True, eq=False):

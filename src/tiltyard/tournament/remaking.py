@@ -29,7 +29,6 @@ from tiltyard.judging import (
     RoundGoal,
     RoundSettings,
     Rubric,
-    Scoring,
     Verdict,
     Verdicts,
     judge,
@@ -55,9 +54,8 @@ from tiltyard.tournament.artifacts import (
 from tiltyard.tournament.config import EloSettings, wrong_elo
 from tiltyard.tournament.plan import MatchList, every_pair
 from tiltyard.tournament.rounds import ROUNDS_FILE, RoundsFile, RoundsResult, judge_in_rounds, rounds_file
-from tiltyard.tournament.run import rate_all, run_results
+from tiltyard.tournament.run import answers_check, gate, rate_all, run_results
 from tiltyard.tournament.scoring import ANSWERS_FOLDER, RESULTS_FILE, AnswerLine, DimensionScores, rate_scores
-from tiltyard.tournament.summary import answers_check, gate
 from tiltyard.types import FileStem
 
 Line = TypeVar("Line")
@@ -131,7 +129,12 @@ def remake(folder: Path, out: Path) -> Remade:
     for name, own in cases.items():
         lines = _lines(folder / "verdicts" / f"{name}.jsonl", Judgment)
         _record(recorded, [one.raw for one in lines], own, each)
-    scoring = _scoring(folder)
+    scoring = {}
+    if (folder / RESULTS_FILE).is_file():
+        stated = msgspec.convert(read_object(folder / RESULTS_FILE), dict[FileStem, DimensionScores])
+        for name, scores in stated.items():
+            weights = {criterion: weight for criterion, weight in scores.criteria.items() if weight is not None}
+            scoring[name] = make_scoring(scores.scale, weights or tuple(scores.criteria))
     answers = {name: _lines(folder / ANSWERS_FOLDER / f"{name}.jsonl", AnswerLine) for name in scoring}
     alone = {
         name: [
@@ -182,10 +185,10 @@ def remake(folder: Path, out: Path) -> Remade:
     )
     write_matches(out, matches)
     canaries = manifest.results.canaries or {}
-    scores = rate_scores(out, judged, scoring, matches, usage, None)
+    rated = rate_scores(out, judged, scoring, matches, usage, None)
     complete = answers_check(matches.cells_present, matches.cells_expected, manifest.entrants_without_answers or [])
     known_answers = msgspec.to_builtins(canaries)
-    checks = gate(complete, judged, standings, known_answers, scores.dimensions) if manifest.mode == "pilot" else []
+    checks = gate(complete, judged, standings, known_answers, rated.dimensions) if manifest.mode == "pilot" else []
     results = run_results(judged, standings, study_panel(judging_plan, judged), canaries, checks, None)
     results = msgspec.structs.replace(results, calibration=manifest.results.calibration)
     made = msgspec.structs.replace(
@@ -218,17 +221,6 @@ def remake(folder: Path, out: Path) -> Remade:
 
 def _lines(path: Path, kind: type[Line]) -> list[Line]:
     return [one for _, one in read_lines(require(path, path.parents[1]), msgspec.json.Decoder(kind))]
-
-
-def _scoring(folder: Path) -> dict[str, Scoring]:
-    if not (folder / RESULTS_FILE).is_file():
-        return {}
-    stated = msgspec.convert(read_object(folder / RESULTS_FILE), dict[FileStem, DimensionScores])
-    result = {}
-    for name, one in stated.items():
-        weights = {criterion: weight for criterion, weight in one.criteria.items() if weight is not None}
-        result[name] = make_scoring(one.scale, weights or tuple(one.criteria))
-    return result
 
 
 def _record(

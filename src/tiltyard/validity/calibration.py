@@ -94,15 +94,7 @@ def calibration(predicted: Floats, score: Floats) -> CalibrationCurve:
         # Ties make scores less variable than wins and losses: as if all were decisive is on the safe side.
         low, high = wilson(observed * n, n, quantile)
         rows.append(
-            CalibrationBin(
-                number / BINS,
-                (number + 1) / BINS,
-                n,
-                float(predicted[inside].mean()),
-                observed,
-                low,
-                high,
-            )
+            CalibrationBin(number / BINS, (number + 1) / BINS, n, float(predicted[inside].mean()), observed, low, high)
         )
     brier = float(((predicted - score) ** 2).mean())
     return CalibrationCurve(tuple(rows), len(predicted), brier, float(((0.5 - score) ** 2).mean()))

@@ -1,9 +1,11 @@
-"""The verbs of a live arena: set it up, fill it, serve it, and report on its weeks."""
+"""The verbs of a live arena: set it up, fill it, serve it, look it over, and report on its weeks."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
+from datetime import date
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,13 +36,11 @@ from tiltyard.arena.store import (
     without_secrets,
 )
 from tiltyard.bank import AnswerKind
-from tiltyard.errors import OptionError
+from tiltyard.errors import OptionError, StoreError, TiltyardError
 from tiltyard.reporting import keep_finished_weeks, weekly_json, weekly_markdown, weekly_page, write_folder
 from tiltyard.verbs.policy import changed_text, policy_text, read_policy_file
-from tiltyard.web import serving
-from tiltyard.web.checkup import is_private
-from tiltyard.web.serving import bound_sockets
-from tiltyard.web.settings import SiteSettings, secrets_of
+from tiltyard.web import checkup, serving
+from tiltyard.web.settings import SiteSettings, check_web_address, secrets_of
 
 Note = Callable[[str], None]
 
@@ -83,10 +83,7 @@ def change_settings(
         if invitation_only is not None:
             entry = msgspec.structs.replace(chosen.entry, invitation_only=invitation_only)
             chosen = msgspec.structs.replace(chosen, entry=entry)
-        texts: dict[Any, str | None] = {
-            **site,
-            "privacy": None if privacy is None else _read_text(privacy),
-        }
+        texts: dict[Any, str | None] = {**site, "privacy": None if privacy is None else _read_text(privacy)}
         for name, text in texts.items():
             if text is not None:
                 site_texts.set_site_text(arena.store, name, text)
@@ -157,7 +154,7 @@ def import_into(
 
 def serve(db: str, host: str, port: int, workers: int, note: Note, *, notice: str | None, **options: Any) -> None:
     """Serve an arena until somebody stops it."""
-    sockets = bound_sockets(host, port)
+    sockets = serving.bound_sockets(host, port)
     with Arena.open(db) as arena:
         if arena.read(lambda state: state.review) is not None:
             raise OptionError(
@@ -175,7 +172,7 @@ def serve(db: str, host: str, port: int, workers: int, note: Note, *, notice: st
     if not secret:
         note(about_secret)
     note(f"serving {shown_url(db)} at {at} (Ctrl-C stops)")
-    if not is_private(host):
+    if not checkup.is_private(host):
         note("for the open internet, put a proxy in front: this server has no TLS and waits for slow clients")
     serving.serve(settings, workers=workers, sockets=sockets)
 
@@ -215,3 +212,27 @@ def _read_text(path: Path) -> str:
 def shown_url(url: str) -> str:
     """A URL without its password."""
     return without_secrets(checked_url(url))
+
+
+def doctor(db: str, url: str | None, backups: Path | None) -> list[checkup.CheckupLine]:
+    """A look over a deployment: the lines of all checks that can be made with what was given."""
+    address = None if url is None else check_web_address(url)
+    now, secret = time.time(), secrets_of()[0]
+    try:
+        with Arena.open(db) as arena:
+            lines = [*checkup.check_store(arena.store, arena.read(lambda state: state.policy), now)]
+            lines += checkup.check_secrets(arena.store)
+            with suppress(StoreError):  # named by now
+                secret = secret or arena.store.outside.secrets(date.today())
+    except (TiltyardError, OSError) as error:
+        lines = [checkup.repair("database", str(error), "Check its disk, the rights of its folder, and --db.")]
+        lines += checkup.check_secrets(None)
+    if backups is not None:
+        lines.append(checkup.check_backups(backups, now))
+    else:
+        lines.append(checkup.look("backups", "not checked", "Name their folder: --backups DIR"))
+    if address is not None:
+        lines += checkup.check_site(address, secret.partition(",")[0])
+    else:
+        lines.append(checkup.look("site", "not checked", "Name the address that visitors use: --url URL"))
+    return lines

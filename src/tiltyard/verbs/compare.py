@@ -18,9 +18,9 @@ from tiltyard.decisions import (
     battle_source,
     compare_models,
     compare_ratings,
+    compare_runs,
     is_run_folder,
 )
-from tiltyard.decisions.compare_runs import compare_runs
 from tiltyard.decisions.compare_scores import compare_scores
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import CompareOptions, accepts_options

@@ -107,8 +107,7 @@ def _tournament_files(result: AnswerCollection, place: Path, options: InitOption
         Rubric.load("quality", options.rubric)
         rubric = options.rubric.read_text(encoding="utf-8-sig")
     if not judge:
-        usual = _default_judge(os.environ)
-        judge = usual
+        judge = usual = next((name for key, name in JUDGES.items() if os.environ.get(key)), next(iter(JUDGES.values())))
         if options.choose is not None:
             judge = options.choose("Who judges (claude-…, gpt-…, local/…)?", [usual]) or usual
         else:
@@ -248,22 +247,13 @@ def _starter_files(
         config += GOLD.format(gold=gold, path=f"{RUBRICS}/correctness.md")
         files[folder / RUBRICS / "correctness.md"] = CORRECTNESS
     schema = {folder / schema_file("tournament"): schema_text("tournament")}
-    return {folder / CONFIG: _aligned(config), **schema, **files}
+    aligned = COMMENT.sub(lambda match: f"{match[1]:<{COMMENT_COLUMN - 1}} # {match[2]}", config)
+    return {folder / CONFIG: aligned, **schema, **files}
 
 
 def pilot_size(prompts: int) -> int:
     """A third of the prompts, at least a dozen and at most fifty; all of a small bank."""
     return min(prompts, max(SMALLEST_PILOT, min(LARGEST_PILOT, round(prompts / 3))))
-
-
-def _default_judge(environ: Mapping[str, str]) -> str:
-    """The judge if nobody is named: a small model of a maker for whom there is a key."""
-    return next((judge for key, judge in JUDGES.items() if environ.get(key)), next(iter(JUDGES.values())))
-
-
-def _aligned(text: str) -> str:
-    """The text with the comments at the ends of its lines one below the other."""
-    return COMMENT.sub(lambda match: f"{match[1]:<{COMMENT_COLUMN - 1}} # {match[2]}", text)
 
 
 def _quoted(text: str) -> str:

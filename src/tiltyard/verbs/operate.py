@@ -1,9 +1,11 @@
-"""What an operator does with an arena from a shell: models, prompts, votes, reports, invitations, screening."""
+"""What an operator does with an arena from a shell: serve and hide, exclude, invite, screen, take back, forget."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from contextlib import closing
+from datetime import date
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -19,26 +21,15 @@ from tiltyard.arena import (
     prompt_exposures,
     public_prompts,
     screening,
+    shown_answers,
 )
 from tiltyard.arena import events as e
-from tiltyard.arena.store import (
-    all_invitations,
-    delete_comment,
-    latest_comments,
-    latest_events,
-    load_state,
-    load_votes,
-    make_invitations,
-    open_store,
-    reported_answers,
-    revoke_invitations,
-    settle_reports,
-)
+from tiltyard.arena import store as stored
 from tiltyard.errors import OptionError
 from tiltyard.pages import Table, TableColumn, day, plural
 from tiltyard.verbs.rendered import Rendered
 from tiltyard.web.admin_views import model_lines
-from tiltyard.web.settings import check_web_address
+from tiltyard.web.settings import SECRET_VARIABLE, check_web_address
 
 Note = Callable[[str], None]
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -82,14 +73,14 @@ def decide(
     kind, standing = (e.Excluded, VoteStanding.COUNTED) if verb == "exclude" else (e.Restored, VoteStanding.EXCLUDED)
     with Arena.open(db) as arena:
         with arena.store.database.read() as connection:
-            state, book, _ = load_votes(connection)
+            state, book, _ = stored.load_votes(connection)
         if event is None:
             known = book.standings()
             if missing := next((name for name in voters if name not in known), None):
                 raise OptionError(f"{missing!r} has no votes. `arena screen` shows the keys of visitors.")
             votes = [vote for name in dict.fromkeys(voters) for vote in book.of_voter(name)]
         else:
-            logged = latest_events(arena.store, ["excluded"], 2**31)
+            logged = stored.latest_events(arena.store, ["excluded"], 2**31)
             bodies = [one.body for one in logged if one.seq == event and isinstance(one.body, e.Excluded)]
             if not bodies:
                 what = f"event {event} of the log is no exclusion"
@@ -110,12 +101,12 @@ def decide(
 
 def settle(db: str, names: list[str], *, dismiss: bool) -> Rendered:
     """Dismiss the reports of some answers, or delete the comments on some matchups; all that wait, and all comments."""
-    with closing(open_store(db)) as store:
+    with closing(stored.open_store(db)) as store:
         for name in names:
-            there = settle_reports(store, name, clock()) if dismiss else delete_comment(store, name)
+            there = stored.settle_reports(store, name, clock()) if dismiss else stored.delete_comment(store, name)
             if not there:
                 raise OptionError(f"{name!r} has no {'open report' if dismiss else 'comment'}.")
-        reported, comments = reported_answers(store), latest_comments(store)
+        reported, comments = stored.reported_answers(store), stored.latest_comments(store)
     reports = [
         {
             "answer": one.response_id,
@@ -142,7 +133,7 @@ def switch_prompts(
 ) -> Rendered:
     """Serve, reserve or rotate prompts, or switch answers; every prompt then, and how many answers are not served."""
     with Arena.open(db) as arena:
-        bodies = _switches(action, names)
+        bodies = [SWITCHES[action](name) for name in names]
         if action == "rotate":
             rotation = arena.read(lambda state: plan_rotation(state, **limits))
             for verb, some in (("retired", rotation.retire), ("served from now on", rotation.serve)):
@@ -150,7 +141,9 @@ def switch_prompts(
                     note(f"{len(some)} prompts {'would be ' if dry_run else ''}{verb}: {', '.join(some)}")
             if not rotation.serve:
                 note("no fresh prompts are kept for later: tiltyard arena import --reserve --prompts … --responses …")
-            bodies += [] if dry_run else [*_switches("retire", rotation.retire), *_switches("serve", rotation.serve)]
+            if not dry_run:
+                bodies += map(SWITCHES["retire"], rotation.retire)
+                bodies += map(SWITCHES["serve"], rotation.serve)
         served = [body.prompt_id for body in bodies if isinstance(body, e.PromptEnabled)]
         seen = arena.read(lambda state: [name for name in served if lost_blindness(state, name)])
         if bodies:
@@ -173,6 +166,15 @@ HIDDEN = {
 """The status of a prompt's answers, by whether it is served and whether they are public."""
 
 
+SWITCHES: dict[str, Callable[[str], AnyBody]] = {
+    "serve": lambda name: e.PromptEnabled(prompt_id=name),
+    "retire": lambda name: e.PromptDisabled(prompt_id=name),
+    "reserve": lambda name: e.PromptReserved(prompt_id=name),
+    "serve-answer": lambda name: e.ResponseEnabled(response_id=name),
+    "hide-answer": lambda name: e.ResponseDisabled(response_id=name),
+}
+"""The event that switches a prompt or an answer."""
+
 STATES = {"on": "on", "fresh": "on, fresh", "resting": "resting", "reserved": "for later", "retired": "off"}
 
 
@@ -185,22 +187,6 @@ def _prompt_table(rows: list[dict[str, Any]]) -> str:
     names = ("prompt", "state", "votes", "most shown", "answers")
     columns = [TableColumn(name, left=name not in ("votes", "most shown")) for name in names]
     return "\n".join(Table(columns, cells).text(ruled=False))
-
-
-def _switches(action: str, names: list[str] | tuple[str, ...]) -> list[AnyBody]:
-    """The events that switch these prompts or answers."""
-    match action:
-        case "serve":
-            return [e.PromptEnabled(prompt_id=name) for name in names]
-        case "retire":
-            return [e.PromptDisabled(prompt_id=name) for name in names]
-        case "reserve":
-            return [e.PromptReserved(prompt_id=name) for name in names]
-        case "serve-answer":
-            return [e.ResponseEnabled(response_id=name) for name in names]
-        case "hide-answer":
-            return [e.ResponseDisabled(response_id=name) for name in names]
-    return []
 
 
 def _rows(state: ArenaState) -> list[dict[str, Any]]:
@@ -237,26 +223,26 @@ def invite(
     def keep_links(secrets: list[str]) -> None:
         keep([f"{site}/invited/{secret}" for secret in secrets])
 
-    with closing(open_store(db)) as store:
+    with closing(stored.open_store(db)) as store:
         now = clock()
         until = None if days is None else now + days * DAY
-        make_invitations(store, n, now=now, most=uses, label=label, expires_at=until, keep=keep_links)
+        stored.make_invitations(store, n, now=now, most=uses, label=label, expires_at=until, keep=keep_links)
         if urlsplit(site).hostname in LOOPBACK:
             note("these links work on this machine only. For others: --public-url http://NAME-OR-ADDRESS:PORT")
         with store.database.read() as connection:
-            state, _ = load_state(connection)
+            state, _ = stored.load_state(connection)
         if not state.policy.entry.invitation_only:
             note("the arena is open to all: close it with `tiltyard arena settings --invitation-only`.")
 
 
 def invitations(db: str, revoke: str | None = None) -> tuple[Any, Rendered]:
     """Revoke the invitation with this name, or all with this label; how many were, and every invitation."""
-    with closing(open_store(db)) as store:
+    with closing(stored.open_store(db)) as store:
         now = clock()
-        revoked = 0 if revoke is None else revoke_invitations(store, revoke, now)
+        revoked = 0 if revoke is None else stored.revoke_invitations(store, revoke, now)
         rows = [
             {"name": one.name, "label": one.label, "status": one.status(now), "uses": one.uses, "most": one.most}
-            for one in all_invitations(store)
+            for one in stored.all_invitations(store)
         ]
     lines = []
     for row in rows:
@@ -273,3 +259,133 @@ def screen(db: str, *, exclude: bool = False, dry_run: bool = False) -> Any:
         if result.events and not dry_run:
             arena.append(result.events)
     return result
+
+
+# What is taken back: texts that are erased, answers that are withdrawn, prompts that are retired.
+
+
+GOES = {
+    "prompt": "Gone for good: the prompt's text in every wording. It is not served any more. These stay: its id, "
+    "subject, tags and votes, and its answers, which may repeat what it said (--answers erases them too).",
+    "answer": "Gone for good: the answer's text and its file, and what flags quote of it. It is not served any more. "
+    "These stay: its random id, its votes, and a file that another answer names too.",
+    "model": "Gone for good: every title that the model had, its maker, licence, link and other names. These stay: its "
+    "id, its votes, its answers, its price and speed. `tiltyard arena import --models` can give it another title; a "
+    "file that still has the old one brings it back.",
+    "reason": "Gone for good: the reason that was typed. The votes stay excluded, or count, as before.",
+}
+
+
+def erase(
+    db: str, what: str, names: Sequence[str], confirm: Callable[[str], None], note: Note, *, answers: bool = False
+) -> int:
+    """Erase texts, and with `answers` all answers to the prompts too; how many."""
+    if answers and what != "prompt":
+        raise OptionError(f"--answers belongs to `erase prompt`. Leave it out to erase a {what}.")
+    with Arena.open(db) as arena:
+        more = arena.read(lambda state: _answers_to(state, set(names))) if answers else []
+        confirm(f"{GOES[what]}\nErase {what} {', '.join(names)}{f' and {len(more)} answers' if more else ''}?")
+        wanted: list[Any] = [*((what, name) for name in names), *(("answer", name) for name in more)]
+        clean = stored.erase(arena.store, wanted, arena.now())
+        note(f"kept for restored copies in {arena.store.outside.deletions_path}")
+    if not clean:
+        note("others read the database meanwhile: traces may be in its files. Later: tiltyard arena tidy")
+    return len(wanted)
+
+
+def reasons(db: str, what: str) -> list[str]:
+    """The latest reasons that were typed, with the numbers of their events."""
+    if what != "reason":
+        raise OptionError(f"erase which {what}? Give ids.")
+    with Arena.open(db) as arena:
+        return [f"{seq}  {day}  {reason}" for seq, day, reason in stored.latest_reasons(arena.store)]
+
+
+def withdraw(db: str, names: Sequence[str], confirm: Callable[[str], None]) -> None:
+    """Take answers back: never served again, and shown by nothing."""
+    with Arena.open(db) as arena:
+        confirm(f"Withdraw {len(names)} answers? It cannot be undone.")
+        arena.append([e.ResponseWithdrawn(response_id=name) for name in names])
+
+
+def retire(db: str, names: Sequence[str], confirm: Callable[[str], None], note: Note) -> None:
+    """Retire prompts, after saying how many of their answers become public."""
+    with Arena.open(db) as arena:
+        for name, shown, withheld in arena.read(lambda state: _becomes_public(state, names)):
+            hidden = f", {withheld} stay hidden" if withheld else ""
+            note(f"{name}: {shown} answers become public with their authors{hidden}")
+        confirm(f"Retire {', '.join(names)}? What is public stays public.")
+        arena.append([e.PromptDisabled(prompt_id=name) for name in names])
+
+
+def _answers_to(state: ArenaState, prompts: set[str]) -> list[str]:
+    catalog = state.catalog
+    numbers = {number for number, prompt in enumerate(catalog.prompts) if prompt.prompt_id in prompts}
+    return [name for (_, number), name in catalog.response_ids.items() if number in numbers]
+
+
+def _becomes_public(state: ArenaState, names: Sequence[str]) -> list[tuple[str, int, int]]:
+    catalog, result = state.catalog, []
+    shown = [prompt for _, prompt in shown_answers(catalog)]
+    for name in names:
+        number = catalog.prompt(name)
+        there = int(catalog.answered.view[:, number].sum())
+        result.append((name, shown.count(number), there - shown.count(number)))
+    return result
+
+
+# What is kept about visitors, and how it goes.
+
+
+def forget(db: str, voters: Sequence[str], invitation: str | None, note: Note, *, everybody: bool = False) -> str:
+    """Forget visitors by their keys or by the invitation that they used, or all of them; what was deleted."""
+    if bool(voters) + (invitation is not None) + everybody != 1:
+        raise OptionError("forget whom? Give the keys of visitors, or --invitation NAME, or --all.")
+    with closing(stored.Store.open(db)) as store:
+        with store.database.read() as connection:
+            if stored.load_state(connection)[0].review is not None:
+                raise OptionError("this is the database of a review. Use `tiltyard review people --erase`.")
+        if voters:
+            done = stored.forget_voters(store, voters)
+        elif everybody:
+            done = stored.forget_everybody(store, clock())
+        else:
+            done = stored.forget_invitation(store, invitation or "")
+    note(f"kept for restored copies in {store.outside.deletions_path}")
+    return _deleted(done)
+
+
+def tidy(db: str, note: Note) -> str:
+    """Delete what is kept about visitors for longer than the policy says; what was deleted."""
+    with closing(stored.open_store(db)) as store:
+        with store.database.read() as connection:
+            retention = stored.load_state(connection)[0].policy.retention
+        done = stored.tidy(store, clock(), retention)
+    if store.database.purge_due:
+        note("others read the database meanwhile: traces may be in its files. Run it again later.")
+    return _deleted(done)
+
+
+def _deleted(done: stored.Deleted) -> str:
+    return (
+        f"deleted: {plural(done.voters, 'link')} from cookies to votes, {plural(done.comments, 'comment')}, "
+        f"words of {plural(done.reports, 'report')}, {plural(done.counts, 'count')} of limits, "
+        f"{plural(done.blocks, 'address block')}, {plural(done.keys, 'key')} of addresses."
+    )
+
+
+def new_secret(db: str, say: Note) -> str:
+    """Change the site's secret, and drop what was made of networks under the old one; what is to be done next."""
+    today = date.today()
+    with closing(stored.Store.open(db)) as store:
+        outside, todo = store.outside, "Restart the site."
+        if os.environ.get(SECRET_VARIABLE):
+            todo = f"set {SECRET_VARIABLE}=NEW,OLD on every host, restart, and take OLD away after 30 days."
+        elif outside.secrets(today):
+            until = outside.change_secret(today)
+            todo = f"new secret in {outside.key_path}; the old one is taken until {until}. {todo}"
+        else:
+            todo = f"{outside.about_secret()} {todo}"
+        stored.forget_networks(store)  # and again at the next start, since a running site has the old secret until then
+    say("dropped: all keys of networks, what they stood for, and counts of limits.")
+    return todo

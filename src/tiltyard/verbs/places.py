@@ -31,11 +31,16 @@ def open_battles(battles: Any, options: OptionsT) -> tuple[Any, OptionsT]:
         what = "a review's folder" if review else "an arena's database"
         how = "`tiltyard review export`" if review else "`tiltyard arena export`"
         raise OptionError(f"{what} stands alone: export it ({how}) to join it with others.")
-    if find_spec("psycopg") is None or find_spec("uvicorn") is None:
-        raise MissingExtra("the live arena", "arena")
+    need_arena()
     rows, known = _review(names[0], options) if review else _arena(names[0])
     unsaid = {name: value for name, value in known.items() if getattr(options, name, value) is None}
     return rows, replace(options, **unsaid)
+
+
+def need_arena() -> None:
+    """Raise a one-line error if the extra is not installed."""
+    if find_spec("psycopg") is None or find_spec("uvicorn") is None:
+        raise MissingExtra("the live arena", "arena")
 
 
 def _arena(url: str) -> tuple[Any, dict[str, Any]]:

@@ -93,7 +93,7 @@ def rejudge(folder: str | Path, options: RejudgeOptions) -> RejudgedRun:
     for dimension, path in setup.rubric_paths.items():
         if not _is_rubric_of(first, manifest, rubrics[dimension], path):
             raise ConfigError(f"{path} has changed since the run {first}: two judges must judge by the same rubric.")
-    before = {dimension: _read_before(first, dimension) for dimension in judging_plan.dimensions}
+    before = {dimension: _winners(_settled(first, dimension)) for dimension in judging_plan.dimensions}
     asking = asking_parts(setup, options.note, budget_usd=options.budget_usd, max_batch=None)
     other = make_judge(setup, name, asking)
     judging_quote(other, judging_plan, asking.prices).agree(other.name, options)
@@ -193,11 +193,6 @@ def _read_manifest(run: Path) -> _Manifest:
         raise RunFolderError(f"{path}: not the manifest of a run ({error}). {again()}") from None
 
 
-def _read_before(run: Path, dimension: str) -> Before:
-    """The verdicts of a run's judge in one dimension."""
-    return _winners(_settled(run, dimension))
-
-
 def _settled(run: Path, dimension: str) -> Iterator[_Settled]:
     path = require(run / "verdicts" / f"{dimension}.jsonl", run)
     return (line for _, line in read_lines(path, msgspec.json.Decoder(_Settled)))
@@ -208,7 +203,7 @@ def _is_rubric_of(run: Path, manifest: _Manifest, rubric: Rubric, path: Path) ->
     if manifest.sha256 is not None:
         return manifest.sha256.rubrics.get(rubric.dimension) == file_sha256(path)
     if not (run / "verdicts" / f"{rubric.dimension}.jsonl").is_file():
-        return True  # nothing was judged by it, or `read_before` says that the file is missing
+        return True  # nothing was judged by it, or `_settled` says that the file is missing
     judged = _settled(run, rubric.dimension)
     return {one.rubric_version for judgment in judged for one in judgment.raw} <= {rubric.version}
 

@@ -1,14 +1,17 @@
-"""What a run or a placement holds, finished or not: `run_status`, and one prompt of it in full: `show_prompt`."""
+"""What a folder holds: `run_status` and `show_prompt` of a run or a placement, `report`, its page, and `journal`."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from tiltyard.errors import OptionError, OptionValue, RunFolderError
 from tiltyard.judging import read_object
+from tiltyard.llm import forget_batch as forget_batch
 from tiltyard.llm import list_batches
-from tiltyard.reporting import run_behind
+from tiltyard.pages import Table, plural
+from tiltyard.reporting import run_behind, write_report
 from tiltyard.verbs.rendered import Rendered
 
 FACTS = ("mode", "judge_model", "model", "entrants", "dimensions", "pairs", "started_at", "finished_at")
@@ -96,3 +99,30 @@ def show_prompt(folder: str | Path, prompt: str, *, skip: int = 0) -> Rendered:
             lines.append(f"{raw.judge_model} on {battle.dimension}, {order}: {word}. {words}")
     values = {"prompt": prompt, "text": asked, "answers": answers, "verdicts": verdicts}
     return Rendered(values, "\n".join(lines))
+
+
+def report(folder: str | Path) -> Path:
+    """Rebuild the report of a run or a placement from the files of its folder, and return the path of its page.
+
+    Parameters:
+        folder: The folder of a run or a placement.
+    """
+    return write_report(folder)
+
+
+def journal(folder: str | Path) -> Rendered:
+    """The batches in a journal, with their states.
+
+    Parameters:
+        folder: The folder of batches.jsonl: a verdict cache, or `asking_<entrant>`.
+    """
+    batches = list_batches(Path(folder))
+    heads, rows = ["batch", "provider", "model", "requests", "created", "state"], []
+    for batch in batches:
+        created = datetime.fromtimestamp(batch.created_at, UTC).strftime("%Y-%m-%d %H:%M")
+        state = f"{batch.state} ({batch.why})" if batch.why else batch.state
+        rows.append([batch.name, batch.provider, batch.model, f"{batch.requests:,}", created, state])
+    lines = Table.of(heads, rows, left=len(heads)).text(ruled=False)
+    still = sum(batch.state == "open" for batch in batches)
+    lines.append(f"{still} of {plural(len(batches), 'batch')} {'is' if still == 1 else 'are'} open")
+    return Rendered(batches, "\n".join(lines))

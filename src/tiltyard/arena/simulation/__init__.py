@@ -11,8 +11,4 @@ if TYPE_CHECKING:
     from tiltyard.arena.simulation.result import SimulationResult
     from tiltyard.arena.simulation.run import SimulationSettings, simulate
 
-__all__ = [
-    "MemoryArena", "SimulationResult", "SimulationSettings", "simulate",
-]
-
 __getattr__ = names_on_demand(__name__)

@@ -170,7 +170,6 @@ def _forget_all(connection: Connection, until: int) -> Deleted:
 
 
 def _users(connection: Connection, invitations: Sequence[str]) -> list[str]:
-    """The voters who used one of these invitations."""
     return [voter for (voter,) in connection.rows("SELECT voter FROM voters WHERE invitation IN ??", list(invitations))]
 
 

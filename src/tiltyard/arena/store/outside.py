@@ -84,7 +84,6 @@ class Outside:
             part.unlink(missing_ok=True)
 
     def change_secret(self, today: date) -> date:
-        """Put a new secret into the key file; the last day on which the one before is taken."""
         (now, *before), until = self._key_lines(today), today + timedelta(OLD_SECRET_DAYS)
         lines = (secrets.token_urlsafe(32), f"{now} {until}", *before, "")
         write_private(self.key_path, "\n".join(lines).encode())

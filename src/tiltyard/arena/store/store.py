@@ -29,7 +29,6 @@ class Store:
 
     @classmethod
     def create(cls, url: str) -> Store:
-        """A new, empty arena."""
         with _closed_on_error(Database(url)) as database:
             if database.schema() is not None:
                 raise StoreError(f"there is an arena at {database.shown} already. Open it, or name another place.")
@@ -38,7 +37,6 @@ class Store:
 
     @classmethod
     def open(cls, url: str) -> Store:
-        """An existing arena."""
         with _closed_on_error(Database(url)) as database:
             found = database.schema()
             if found is None:
@@ -55,12 +53,10 @@ class Store:
             return cls(database, arena)
 
     def known_voter(self, cookie_hash: str) -> str | None:
-        """The key of the visitor with this cookie, if it was seen before."""
         with self.database.read() as connection:
             return known_voter(connection, cookie_hash)
 
     def close(self) -> None:
-        """Close the database."""
         self.database.close()
 
 

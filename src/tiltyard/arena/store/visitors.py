@@ -6,6 +6,7 @@ import hmac
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -65,19 +66,10 @@ def enter_voter(connection: Connection, cookie_hash: str, now: int) -> str:
     return str(known_voter(connection, cookie_hash))
 
 
-def known_cookies(connection: Connection, cookie_hashes: Sequence[str]) -> set[str]:
-    """Those of these cookies that lead to a voter."""
-    if not cookie_hashes:
-        return set()
-    rows = connection.rows("SELECT cookie_hash FROM voters WHERE cookie_hash IN ??", list(cookie_hashes))
-    return {row[0] for row in rows}
-
-
-def known_voters(connection: Connection, voters: Sequence[str]) -> set[str]:
-    """Those of these voters whom a cookie leads to."""
-    if not voters:
-        return set()
-    return {row[0] for row in connection.rows("SELECT voter FROM voters WHERE voter IN ??", list(voters))}
+def known_among(connection: Connection, column: Literal["cookie_hash", "voter"], values: Sequence[str]) -> set[str]:
+    """Those of these cookies that lead to a voter, or of these voters whom a cookie leads to."""
+    query = f"SELECT {column} FROM voters WHERE {column} IN ??"
+    return {value for (value,) in connection.rows(query, list(values))} if values else set()
 
 
 def address_key(connection: Connection, purpose: str, period: int, expires_at: int) -> bytes:
