@@ -17,7 +17,7 @@ from tiltyard.arena.simulation import SimulationResult
 from tiltyard.bank import Prompt
 from tiltyard.battles import BattleStats
 from tiltyard.boards import BoardComparison
-from tiltyard.boards.people import PeopleLabels
+from tiltyard.boards.record import PeopleLabels
 from tiltyard.judging import JudgeCheck, Judgment, Verdict
 from tiltyard.llm import Usage
 from tiltyard.llm.generation import FailedPrompt

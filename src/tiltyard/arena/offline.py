@@ -167,8 +167,8 @@ def offline_board(
         )
     words = {"len": "longer answers", "headings": "more headings", "lists": "more list items", "bold": "more bold text"}
     worth = []
-    for name, result in board.details.get("coefficients", {}).items():
-        points, low, high = (result[key] for key in ("points", "ci_low", "ci_high"))
+    for name, result in (board.details.coefficients or {}).items():
+        points, low, high = result.points, result.ci_low, result.ci_high
         around = "" if low is None or high is None else f" ({low:.0f} to {high:.0f})"
         worth.append(f"{words.get(name, name)}: {points:+.0f} points{around}".replace("-", "−"))
     return OfflineBoard(
@@ -180,7 +180,7 @@ def offline_board(
         tau([(row.rating, -row.live_rank) for row in rows if row.live_rank is not None]),
         tau([(row.rating, row.even_pairs_rating) for row in rows if row.even_pairs_rating is not None]),
         (*board.remarks, *worth),
-        board.details.get("misfit"),
+        msgspec.to_builtins(board.details.misfit) if board.details.misfit else None,
     )
 
 

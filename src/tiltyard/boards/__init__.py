@@ -11,7 +11,7 @@ if TYPE_CHECKING:
         interval_settings,
     )
     from tiltyard.boards.charts import SUFFIXES, check_path
-    from tiltyard.boards.comparison import BoardComparison, BoardsByValue
+    from tiltyard.boards.comparison import BoardsByValue
     from tiltyard.boards.estimator import RATING_MAX, check_level, check_number, check_whole
     from tiltyard.boards.eval_records import Evaluator, write_eval_records
     from tiltyard.boards.leaderboard import EloReport, Leaderboard, RatingEntry, RatingsFile, whole
@@ -23,9 +23,11 @@ if TYPE_CHECKING:
         DEFAULT_INPUT, METHODS, Estimator, lacking, make_estimator, open_source, rate, rate_by, rate_with,
         rate_with_people, read_for, start_hashing,
     )
+    from tiltyard.boards.record import BoardComparison, BoardDetails, BoardSettings, Coefficient, RoundsFacts
     from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
     from tiltyard.boards.text import (
-        CLUSTER_NAMES, FORMATS, NOT_FOR_PICKED, as_table, footnotes, headline, interval_text, percent, rank_text,
+        CLUSTER_NAMES, FORMATS, NOT_FOR_PICKED, as_table, footnotes, headline, interval_head, interval_text,
+        percent, rank_text,
     )
     from tiltyard.boards.win_rate import WinRate
     from tiltyard.options import InputOptions

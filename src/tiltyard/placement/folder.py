@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from tiltyard.battles import BattleTable, Opened, Outcome, Source, concat, read_battles, write_battles
 from tiltyard.boards import (
@@ -44,7 +45,6 @@ from tiltyard.placement.rating import (
     HumanBoard,
     NewModelRating,
     Recipe,
-    calibration_details,
     calibration_rows,
     judge_scale,
     rate_new_model,
@@ -52,7 +52,7 @@ from tiltyard.placement.rating import (
 from tiltyard.placement.robustness import FamilyCheck, Sensitivity, check_families, sensitivity
 from tiltyard.placement.rounds import NO_ANSWER, CalibrationLine, JudgeCalibration, PanelResult, judged_battles
 from tiltyard.placement.sampling import Panel, read_panel, text_hash
-from tiltyard.ratings import POINTS_PER_LOGIT
+from tiltyard.ratings import POINTS_PER_LOGIT, JudgeScale, ScaledPlacement
 from tiltyard.validity import Estimate, share
 
 
@@ -150,8 +150,8 @@ class Flips(msgspec.Struct, frozen=True, kw_only=True):
 class JudgeAgainstPeople(msgspec.Struct, frozen=True, kw_only=True):
     """The judge's calibration: its scale against people's, and what that adds to the variance, in rating points."""
 
-    asked: int
-    """Battles the judge was asked about."""
+    asked: int | UnsetType = UNSET
+    """Battles the judge was asked about; in the manifest alone, as are `agreement` and `flips`."""
     compared: int
     """Battles behind it."""
     models: int
@@ -170,9 +170,28 @@ class JudgeAgainstPeople(msgspec.Struct, frozen=True, kw_only=True):
     """Parts of the variance: `sampling` of questions and battles, `idiosyncrasy` (bias for or against single models),
     `slope`, and `anchors` (people's own uncertainty)."""
     warnings: tuple[str, ...]
-    agreement: Estimate
+    agreement: Estimate | UnsetType = UNSET
     """With people, where neither says tie."""
-    flips: Flips | None = None
+    flips: Flips | UnsetType | None = UNSET
+
+
+class PlacementMode(msgspec.Struct, frozen=True):
+    """How a placement is rated."""
+
+    mode: str
+    """`joint`, `fixed` or `calibrated`."""
+    overall_level: float
+    """Confidence level of all looks together."""
+
+
+class PlacementFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the ratings file of a placement says beside what every ratings file does."""
+
+    placement: PlacementMode
+    calibration: JudgeAgainstPeople | UnsetType = UNSET
+    sensitivity: Sensitivity
+    """What a style bias that nothing measured would do."""
+    families: FamilyCheck | UnsetType = UNSET
 
 
 class LeaveOneOut(msgspec.Struct, frozen=True, kw_only=True):
@@ -312,10 +331,7 @@ class FolderRatings(msgspec.Struct, frozen=True, eq=False):
     joint: Leaderboard
     rating: NewModelRating
     report: RatingsFile
-    sensitivity: Sensitivity
-    """What biases that no calibration has seen would do."""
-    families: FamilyCheck | None = None
-    """Leave-one-family-out coverage of the calibration; None where no family is known."""
+    facts: PlacementFacts
 
     def render(self, format: str = "table") -> str:
         """The board as `table`, `json` (`elo_ratings.json`), `csv`, `md` or `latex`."""
@@ -333,7 +349,8 @@ def rate_folder(folder: Path, recipe: Recipe) -> FolderRatings:
     opened, estimator = Opened(path), recipe.estimator()
     came_from = start_hashing(opened)
     joint = rate_with(estimator, read_for(estimator, opened, DEFAULT_INPUT))
-    joint = replace(joint, settings={**joint.settings, **came_from()})
+    origin = came_from()
+    joint = replace(joint, settings=msgspec.structs.replace(joint.settings, **origin))
     battles = read_battles(opened)
     people = HumanBoard.of(battles.take(battles.source == Source.HUMAN.code).compact(), recipe.anchor)
     judgments = read_judgments(folder, "verdicts.jsonl")
@@ -348,7 +365,6 @@ def rate_folder(folder: Path, recipe: Recipe) -> FolderRatings:
     if recipe.mode == "joint":
         board = replace(joint, remarks=(*joint.remarks, f"{recipe.model}: judge's scale, sampling error only"))
     else:
-        origin = {name: joint.settings[name] for name in ("where", "battles_sha256", "tiltyard_version")}
         plain = joint[recipe.model]
         extra = {
             "judge_scale_rating": plain.rating,
@@ -357,18 +373,41 @@ def rate_folder(folder: Path, recipe: Recipe) -> FolderRatings:
         }
         placed = replace(rating.entry, extra={**rating.entry.extra, **extra})
         entries = tuple(placed if entry.model == recipe.model else entry for entry in rating.board)
-        board = replace(rating.board, entries=entries, settings={**rating.board.settings, **origin})
+        board = replace(
+            rating.board, entries=entries, settings=msgspec.structs.replace(rating.board.settings, **origin)
+        )
     report = RatingsFile.of(board, arena=recipe.arena, model=recipe.model, judge_model=recipe.judge_model)
-    details = {**report.details, "placement": {"mode": recipe.mode, "overall_level": recipe.overall_level}}
-    if rating.scaled is not None and scale is not None:
-        details["calibration"] = calibration_details(scale, rating.scaled, recipe.overall_level)
     floor = 0.0 if scale is None else POINTS_PER_LOGIT * scale.floor
-    effects = sensitivity(board, recipe.model, recipe.sensitivity, floor)
-    details["sensitivity"] = msgspec.to_builtins(effects)
-    if families is not None:
-        details["families"] = msgspec.to_builtins(families)
-    report = replace(report, details=details, n_bootstraps=recipe.bootstraps, seed=recipe.seed)
-    return FolderRatings(board, joint, rating, report, effects, families)
+    measured: JudgeAgainstPeople | UnsetType = UNSET
+    if rating.scaled is not None and scale is not None:
+        measured = _calibration(scale, rating.scaled, recipe.overall_level)
+    facts = PlacementFacts(
+        placement=PlacementMode(recipe.mode, recipe.overall_level),
+        calibration=measured,
+        sensitivity=sensitivity(board, recipe.model, recipe.sensitivity, floor),
+        families=UNSET if families is None else families,
+    )
+    further = msgspec.to_builtins(facts, enc_hook=float)
+    report = replace(report, further=further, n_bootstraps=recipe.bootstraps, seed=recipe.seed)
+    return FolderRatings(board, joint, rating, report, facts)
+
+
+def _calibration(scale: JudgeScale, scaled: ScaledPlacement, level: float) -> JudgeAgainstPeople:
+    """The calibration's results in rating points."""
+    low, high = scale.slope_interval(level)
+    parts = ("sampling", "idiosyncrasy", "slope", "anchors")
+    return JudgeAgainstPeople(
+        compared=scale.n_battles,
+        models=scale.n_models,
+        slope=scale.slope,
+        slope_low=low,
+        slope_high=high,
+        slot_points=POINTS_PER_LOGIT * scale.slot,
+        tau_points=POINTS_PER_LOGIT * scale.tau,
+        floor_points=POINTS_PER_LOGIT * scale.floor,
+        variance_points2={name: POINTS_PER_LOGIT**2 * getattr(scaled.variance, name) for name in parts},
+        warnings=tuple(dict.fromkeys([*scale.warnings, *scaled.warnings])),
+    )
 
 
 def write_ratings(folder: Path, rated: FolderRatings) -> None:
@@ -433,8 +472,8 @@ def panel_results(
             opponents=len({planned.opponent for planned in panel.battles}),
             questions=len({planned.question_id for planned in panel.battles}),
         ),
-        "sensitivity": rated.sensitivity,
-        "families": rated.families,
+        "sensitivity": rated.facts.sensitivity,
+        "families": rated.facts.families or None,
     }
 
 
@@ -447,10 +486,10 @@ def against_people(rated: FolderRatings, lines: Sequence[CalibrationLine], *, bo
     """What the manifest says of the judge's calibration; it agrees with people where neither says tie."""
     decided = [line for line in lines if line.winner is not None and line.human_winner != Outcome.TIE.value]
     agrees = [line.human_winner == ("model_a" if line.winner == line.entrant_a else "model_b") for line in decided]
-    measured = rated.report.details["calibration"]
-    return JudgeAgainstPeople(
+    assert rated.facts.calibration
+    return msgspec.structs.replace(
+        rated.facts.calibration,
         asked=len(lines),
-        **{**measured, "warnings": tuple(measured["warnings"])},
         agreement=share(agrees, [line.prompt_id for line in decided]),
         flips=flips_of(lines, both_orders=both_orders),
     )

@@ -314,7 +314,7 @@ def _families_line(result: FamilyCheck | None) -> str:
 
 def _calibration_lines(result: JudgeAgainstPeople) -> list[str]:
     agreement, agrees = result.agreement, ""
-    if agreement.value is not None:
+    if agreement and agreement.value is not None:
         agrees = f"agrees with people in {100 * agreement.value:.0f} % where neither says tie (n = {agreement.n}), "
     slopes = ("no bound" if end is None else f"{end:.2f}" for end in (result.slope_low, result.slope_high))
     return [

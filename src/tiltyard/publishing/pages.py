@@ -377,7 +377,7 @@ def _standing(published: PublishedBoard, entry: RatingEntry, tally: Tallies) -> 
     battles = [] if by_prompt is None else [row for row in by_prompt.of(entry.model) if sum(row[1][:3]) > 0]
     battles.sort(key=lambda row: (row[1][0] + 0.5 * row[1][2] - row[2], row[0]))
     prompts: list[Result] = [(name, counts, expected / sum(counts[:3])) for name, counts, expected in battles]
-    level = (published.board.settings.get("interval") or {}).get("level")
+    level = published.board.settings.interval and published.board.settings.interval.level
     return {
         "board": published,
         "entry": entry,

@@ -30,12 +30,13 @@ if TYPE_CHECKING:
         clustered_rows, combine, drawn_sandwich, half_widths, in_both, row_scores, sandwich, summed_way,
     )
     from tiltyard.ratings.judge_scale import (
-        CalibrationVerdicts, JudgeScale, NewModelVerdicts, ScaledPlacement, calibrate, place_on_scale,
+        CalibrationVerdicts, JudgeScale, NewModelVerdicts, ScaledPlacement, calibrate, place_on_scale, rank_of_one,
+        told_apart,
     )
     from tiltyard.ratings.judged_scores import FEWEST_LABELLED, corrected_difference, separation
     from tiltyard.ratings.label_draw import DrawCheck, Trait, check_draw, kinds
-    from tiltyard.ratings.misfit import MOST_MODELS, Misfit, check_fit
-    from tiltyard.ratings.one_model import Anchors, OneModelFit, OneModelRows, fit_one, rank_of_one, told_apart
+    from tiltyard.ratings.misfit import MOST_MODELS, Misfit, TieLaw, check_fit
+    from tiltyard.ratings.one_model import Anchors, OneModelFit, OneModelRows, fit_one
     from tiltyard.ratings.people_labels import LabelledMatchups, PeopleFit, fit_with_people
     from tiltyard.ratings.quantiles import normal_quantile, t_below, t_quantile
     from tiltyard.ratings.ranks import (

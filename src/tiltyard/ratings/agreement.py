@@ -34,7 +34,6 @@ class Estimated(msgspec.Struct, frozen=True):
 
     @property
     def known(self) -> bool:
-        """Whether there is a number at all."""
         return not math.isnan(self.value)
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from tiltyard.bank import Prompt
 from tiltyard.battles import Outcome
-from tiltyard.boards import Leaderboard, RatingEntry, RatingsFile, footnotes, headline
+from tiltyard.boards import Leaderboard, RatingEntry, RatingsFile, footnotes, headline, interval_head
 from tiltyard.errors import BattleError, RunFolderError
 from tiltyard.judging import again, read_lines, read_object, read_record, require
 from tiltyard.pages import Scale, package_text
@@ -36,7 +36,6 @@ from tiltyard.reporting.sections import (
     as_leaderboard,
     behaviour,
     board_view,
-    interval_head,
     share_interval,
     source_address,
 )
@@ -227,13 +226,13 @@ def expected_score(placed: Placement, opponent: str) -> float | None:
     if opponent not in placed.entries:
         return None
     delta = (placed.entry.rating - placed.entries[opponent].rating) / POINTS_PER_LOGIT
-    scale = placed.report.details.get("calibration")
+    scale = placed.report.further.get("calibration")
     if scale is not None:
         slot = scale["slot_points"] / POINTS_PER_LOGIT
         return 0.5 * (_share(scale["slope"] * delta + slot) + _share(scale["slope"] * delta - slot))
-    parameters: Mapping[str, float] = placed.report.details.get("tie_parameters") or {}
+    parameters = placed.report.details.tie_parameters or {}
     tie = parameters.get("llm-judge", parameters.get("all"))
-    model = placed.report.details.get("tie_model")
+    model = placed.report.settings.tie_model
     if tie is not None and model == "davidson":
         up = math.exp(0.5 * delta)
         return (up + 0.5 * tie) / (up + 1.0 / up + tie)
@@ -261,7 +260,7 @@ def disagreements(placed: Placement) -> list[str]:
         for what, (written, seen) in pairs.items()
         if written != seen
     ]
-    dropped = counted.inconsistent if placed.report.details.get("inconsistent") == "drop" else 0
+    dropped = counted.inconsistent if placed.report.settings.inconsistent == "drop" else 0
     written, seen = [entry.wins, entry.losses, entry.ties], [counted.won, counted.lost, counted.tied - dropped]
     if written != seen:
         lines.append(f"the board gives {entry.model} (won, lost, tied) {written}, the verdicts {seen}")
@@ -322,7 +321,7 @@ def placement_values(placed: Placement) -> dict[str, Any]:
         "manifest": placed.manifest,
         "disagreements": wrong,
         "weak": weak_points(placed.run, {}, wrong, calibration.warnings if calibration else [UNMEASURED]),
-        "level": interval_head(board),
+        "level": interval_head(board.settings),
         "half_width": normal_quantile(0.95),
         "board": board_view(board, places, placed.entry),
         "headline": headline(board),

@@ -17,8 +17,8 @@ from tiltyard.boards import (
     RatingsFile,
     footnotes,
     headline,
+    interval_head,
     interval_text,
-    percent,
     rank_text,
 )
 from tiltyard.errors import TiltyardError
@@ -46,7 +46,7 @@ def board_view(
     return {
         "rows": [(one, rank_text(one), interval_text(one), gap) for one, gap in zip(entries, gaps, strict=True)],
         "scale": rating_scale(entries),
-        "interval_head": interval_head(board),
+        "interval_head": interval_head(board.settings),
         "guide": placed and placed.rating,
         "band": placed and (placed.ci_low, placed.ci_high),
     }
@@ -58,22 +58,16 @@ def rating_scale(entries: Iterable[RatingEntry]) -> Scale:
     return Scale.of(ends)
 
 
-def interval_head(board: Leaderboard) -> str:
-    """The head of the column of intervals."""
-    level = (board.settings.get("interval") or {}).get("level")
-    return f"{percent(level)} interval" if level else "interval"
-
-
 def as_leaderboard(report: RatingsFile) -> Leaderboard:
     """The leaderboard of a ratings file."""
-    details = report.details
-    n_battles = details.get("n_battles")
+    n_battles = report.n_battles
     return Leaderboard(
         entries=report.ratings,
-        settings=details,
-        n_battles=float(n_battles) if n_battles is not None else sum(e.n_battles for e in report.ratings) / 2,
-        left_out=details.get("left_out") or {},
-        remarks=tuple(details.get("remarks") or ()),
+        settings=report.settings,
+        n_battles=sum(entry.n_battles for entry in report.ratings) / 2 if n_battles is None else n_battles,
+        left_out=report.left_out,
+        remarks=report.remarks,
+        details=report.details,
     )
 
 
@@ -428,7 +422,7 @@ def _tallies(dimension: Dimension, battles: Iterable[JudgedBattle]) -> list[str]
 
 def _board(dimension: Dimension) -> list[str]:
     """The board's wins, losses and ties against the pair table; a board that left battles out is not compared."""
-    if dimension.board is None or dimension.board.details.get("left_out"):
+    if dimension.board is None or dimension.board.left_out:
         return []
     totals: dict[str, Counter[str]] = {}
     for pair in dimension.pairs:

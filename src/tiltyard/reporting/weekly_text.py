@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from tiltyard.arena import NOT_BLIND, FailingModel, Note, WeeklyReport
+from tiltyard.boards.misfit import MisfitFacts
 from tiltyard.pages import Table, day, markdown_text, percent, plural, points, signed_percent
 from tiltyard.validity import THREE_SIGMA, Publication, Rule, fit_sentences, fit_verdict
 
@@ -212,8 +213,10 @@ def offline_sentences(report: WeeklyReport) -> list[str]:
 
 def misfit_sentences(report: WeeklyReport) -> list[str]:
     """How well the offline rating's model describes the votes; nothing where that was not asked."""
-    record = None if report.offline is None else report.offline.misfit
-    return [] if record is None else [fit_verdict(record), *fit_sentences(record)]
+    if report.offline is None or report.offline.misfit is None:
+        return []
+    record = msgspec.convert(report.offline.misfit, MisfitFacts)
+    return [fit_verdict(record), *fit_sentences(record)]
 
 
 def weekly_markdown(report: WeeklyReport) -> str:

@@ -239,8 +239,7 @@ def write_standings(
         if standing.board is None:
             path.unlink(missing_ok=True)
             continue
-        board = replace(standing.board, details={**standing.board.details, **came_from})
-        write_text(path, board.to_json())
+        write_text(path, replace(standing.board, further=came_from).to_json())
 
 
 def _battle_rows(

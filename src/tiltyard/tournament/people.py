@@ -119,7 +119,7 @@ class CalibratedBoard(msgspec.Struct, frozen=True, eq=False):
     def record(self) -> dict[str, Any]:
         if self.board is None:
             return {"missing": self.missing}
-        return {"people": self.board.details["people"]}
+        return {"people": msgspec.to_builtins(self.board.details.people)}
 
 
 def check_label_file(path: Path) -> None:

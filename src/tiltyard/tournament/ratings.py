@@ -14,7 +14,7 @@ import numpy as np
 
 from tiltyard.bank import STYLE, AnswerStyles
 from tiltyard.battles import BattleTable, Codes, Outcome, Source
-from tiltyard.boards import CENTRE, BradleyTerry, Leaderboard, RatingsFile, coefficients
+from tiltyard.boards import CENTRE, BradleyTerry, Coefficient, Leaderboard, RatingsFile, coefficients
 from tiltyard.decisions import mean_result, results_of_a
 from tiltyard.decisions.contrast import contrast
 from tiltyard.errors import TiltyardError
@@ -75,7 +75,7 @@ class StyleEffect(msgspec.Struct, frozen=True, kw_only=True):
 
     features: tuple[str, ...]
     """The features that were controlled for."""
-    points: dict[str, dict[str, float | None]] = {}
+    points: dict[str, Coefficient] = {}
     """By feature: `points` of a typical difference, and `ci_low` and `ci_high`."""
     missing: str | None = None
     """Why there is no controlled win rate, if so."""
@@ -223,7 +223,7 @@ def control_notes(table: BaselineTable) -> list[str]:
         if effect.missing is not None:
             notes.append(f"not controlled for {what}: {effect.missing}")
         for name, worth in effect.points.items():
-            points, low, high = worth["points"], worth["ci_low"], worth["ci_high"]
+            points, low, high = worth.points, worth.ci_low, worth.ci_high
             ends = "no interval" if low is None or high is None else f"{low:+.1f} … {high:+.1f}"
             notes.append(f"{what} control, {name}: {points:+.1f} points ({ends}) per typical difference")
     return notes

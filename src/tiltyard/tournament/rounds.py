@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from tiltyard.battles import Outcome
-from tiltyard.boards import Leaderboard, percent
+from tiltyard.boards import Leaderboard, RoundsFacts, percent
 from tiltyard.errors import OptionError
 from tiltyard.files import write_json
 from tiltyard.judging import (
@@ -322,24 +322,22 @@ def board_after_rounds(board: Leaderboard, rounds: RoundsFile, dimension: str, e
         )
     elif goal.kind == "top":
         ranks = f"who could be first is what the rounds decided ({percent(rounds.level)}); otherwise {ranks}"
-    told = {
-        **board.settings,
-        "rounds": {
-            "until": str(goal),
-            "looks": record.looks,
-            "planned_looks": rounds.planned_looks,
-            "level": rounds.level,
-            "stopped": record.stopped,
-            "ranks": ranks,
-        },
-    }
+    facts = RoundsFacts(
+        until=str(goal),
+        looks=record.looks,
+        planned_looks=rounds.planned_looks,
+        level=rounds.level,
+        stopped=record.stopped,
+        ranks=ranks,
+    )
+    settings = msgspec.structs.replace(board.settings, rounds=facts)
     remarks = (
         f"adaptive rounds until {goal}, stopped after {record.looks} of at most {rounds.planned_looks}: "
         f"{record.stopped}",
         f"intervals are at {percent(rounds.interval_level)}, so that each holds with {percent(rounds.level)} "
         f"whichever of the {rounds.planned_looks} planned looks was the last",
     )
-    return replace(board, entries=tuple(entries), settings=told, remarks=(*board.remarks, *remarks))
+    return replace(board, entries=tuple(entries), settings=settings, remarks=(*board.remarks, *remarks))
 
 
 def decision_words(state: DimensionRounds) -> str:
