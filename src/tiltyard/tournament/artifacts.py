@@ -303,13 +303,14 @@ class Counts(msgspec.Struct, frozen=True):
 def own_counts(judged: JudgingResult, dimension: str) -> Counts:
     """The counts of a dimension without its canaries: failures on those say nothing about the matches."""
     stats = judged.stats[dimension]
-    canaries = list(judged.canaries.get(dimension, ()))
+    canaries = judged.canaries.get(dimension, ())
+    asked = len(canaries) * (2 if dimension in judged.answers else 1)  # where answers are scored alone, two are one
     heard = [verdict for judgment in canaries for verdict in judgment.raw]
     failed = Counter(stats.failures)
     failed.subtract(verdict.verdict.value for verdict in heard if not verdict.verdict.readable)
     per_case = stats.questions // max(1, stats.cases)
-    missing = per_case * len(canaries) - len(heard) if judged.both_orders else 0
-    return Counts(stats.cases - len(canaries), +failed, stats.missing - missing)
+    missing = per_case * asked - len(heard) if judged.both_orders else 0
+    return Counts(stats.cases - asked, +failed, stats.missing - missing)
 
 
 class FailedQuestion(msgspec.Struct, frozen=True):

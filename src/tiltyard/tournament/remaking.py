@@ -64,7 +64,7 @@ Result = TypeVar("Result")
 FOLLOWS = (*EloSettings.__struct_fields__, "pairs", "answers", "results")
 """What of a run's manifest its verdicts give, or is a rule by which they were rated; all else is its maker's word."""
 
-OTHER_WORDS = ("verdicts on canaries", "matches/matches.jsonl", JUDGE_PROMPTS, "usage.json")
+OTHER_WORDS = ("canaries", "matches/matches.jsonl", "texts in scores/", JUDGE_PROMPTS, "usage.json")
 
 CaseVerdicts = dict[Matchup, tuple[Verdict, ...]]
 """The verdicts of one judge, by case."""
@@ -73,13 +73,11 @@ CaseVerdicts = dict[Matchup, tuple[Verdict, ...]]
 class KeptJudge:
     """A judge of a run that is over, of which its verdicts are left."""
 
-    def __init__(self, name: str, recorded: CaseVerdicts, manifest: RunManifest) -> None:
+    def __init__(self, name: str, recorded: CaseVerdicts, repeats: int, *, both_orders: bool) -> None:
         self.name = name
         self.recorded = recorded
-        self.repeats = manifest.repeats or 1
-        given = [one for matchup, row in recorded.items() if matchup.entrant_b for one in row]
-        stated = bool(manifest.results and manifest.results.both_orders)
-        self.both_orders = any(one.position_swap for one in given) if given else stated
+        self.repeats = repeats
+        self.both_orders = both_orders or any(one.position_swap for row in recorded.values() for one in row)
 
     async def judge(self, plan: JudgingPlan, _: JudgingOptions) -> Verdicts:
         return KeptVerdicts(self, plan)
@@ -152,7 +150,8 @@ def remake(folder: Path, out: Path) -> Remade:
     }
     for name, scored in answers.items():
         _record(recorded, [one.raw for one in scored], alone[name], 1)
-    judges = [KeptJudge(name, recorded[name.casefold()], manifest) for name in names]
+    repeats, both = manifest.repeats or 1, manifest.results.both_orders
+    judges = [KeptJudge(name, recorded[name.casefold()], repeats, both_orders=both) for name in names]
     chosen: Judge = judges[0]
     if manifest.combine:
         chosen = PanelJudge(judges, folder=out, asking=AskingParts(prices=PriceTable({}, "")), combine=manifest.combine)
@@ -201,14 +200,14 @@ def remake(folder: Path, out: Path) -> Remade:
     )
     write_json(out / "manifest.json", msgspec.to_builtins(made))
     not_made = sorted(f"ratings/calibrated/{name}.json" for name in manifest.results.calibration or ())
-    if scoring and (canaries or b'"people' in (folder / RESULTS_FILE).read_bytes()):
+    if scoring and b'"people' in (folder / RESULTS_FILE).read_bytes():
         not_made.append(RESULTS_FILE)
     for name in not_made:
         if (folder / name).is_file():
             copy_file(folder / name, out / name)
     rules = {**msgspec.to_builtins(elo), "baseline": baseline, "combine": manifest.combine or None}
     looks = rounds and f"{rounds.until} (level {rounds.level}, at most {rounds.planned_looks})"
-    rules |= {"repeats": manifest.repeats or None, "rounds until": looks}
+    rules |= {"repeats": manifest.repeats or None, "rounds until": looks, "orders": 1 + judged.both_orders}
     asked = [case.matchup for own in (*cases.values(), *alone.values()) for case in own]
     models = {name for one in asked for name in (one.entrant_a, one.entrant_b) if name} | {*manifest.entrants}
     rules |= {f"scores of {name}": f"{how.scale.name} {how.criteria or ''}" for name, how in scoring.items()}
