@@ -8,7 +8,7 @@ import pytest
 from page_tree import Page, read_page, rows
 from run_folders import ENTRANTS, SCRIPT, make_run
 from tests.browsers import Tab
-from tests.placement_folders import Shape, make_placement
+from tests.reporting.placement_folders import Shape, make_placement
 
 import tiltyard as ty
 from tiltyard.decisions import RunComparison
