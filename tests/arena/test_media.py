@@ -24,9 +24,8 @@ from tests.arena.planted import FILES, PLANTED
 from tiltyard.arena import flag_answers
 from tiltyard.arena.events import ModelAdded
 from tiltyard.arena.file_intake import words_of
-from tiltyard.arena.media import images, streams
+from tiltyard.arena.media import clean, format_of, images, streams
 from tiltyard.arena.media.block_colours import UNKNOWN, block_colour
-from tiltyard.arena.media.cleaning import clean, format_of
 from tiltyard.arena.media.scripts import without_comments, without_css_comments
 from tiltyard.bank import AnswerKind
 from tiltyard.errors import BankError, MissingExtra

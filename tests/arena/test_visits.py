@@ -18,8 +18,7 @@ from tests.forked import PATIENCE_SECONDS
 from tiltyard.arena import DAY, Arena, Choice, TooMany, commands
 from tiltyard.arena.policy import RetentionRules
 from tiltyard.arena.randomness import random_id, random_seed
-from tiltyard.arena.store import Quota, QuotaCounter, Store, forget_cookie, load_votes, site_texts
-from tiltyard.arena.store.forgetting import tidy
+from tiltyard.arena.store import Quota, QuotaCounter, Store, forget_cookie, load_votes, site_texts, tidy
 from tiltyard.arena.store.verify import verify
 from tiltyard.errors import StoreError
 

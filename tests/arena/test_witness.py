@@ -35,8 +35,7 @@ from tiltyard.arena.following.replay import published_ratings
 from tiltyard.arena.heads import Statement, plain, signed
 from tiltyard.arena.public_rows import receipt_of
 from tiltyard.arena.ratings import rate_votes
-from tiltyard.arena.store import head_history, load_votes, public_head, record_head, state_head, witness_lines
-from tiltyard.arena.store.erasing import erase
+from tiltyard.arena.store import erase, head_history, load_votes, public_head, record_head, state_head, witness_lines
 from tiltyard.arena.store.verify import verify
 from tiltyard.arena.store.witnessing import record_hourly
 from tiltyard.arena.witness import RatedModel, differing

@@ -21,7 +21,7 @@ from tests.web.sites import ADMIN_SECRET, MODELS, SmallSite
 from tests.web.test_hostile import HOSTILE, check_harmless, escaped
 from tiltyard.arena import PHASES, EntryRules, Limits, Policy, clock
 from tiltyard.arena import events as e
-from tiltyard.arena.store.invitations import make_invitations
+from tiltyard.arena.store import make_invitations
 from tiltyard.web.admin_gate import Gate
 from tiltyard.web.admin_views import LIMIT_MOST
 

@@ -28,8 +28,7 @@ from tiltyard.arena import Arena, clock
 from tiltyard.arena import events as e
 from tiltyard.arena.events import Erasable
 from tiltyard.arena.simulation.ledger import FIRST_DAY, fill_log
-from tiltyard.arena.store import Outside, Store, record_head, state_head, witness_lines
-from tiltyard.arena.store.erasing import erase
+from tiltyard.arena.store import Outside, Store, erase, record_head, state_head, witness_lines
 from tiltyard.arena.store.files import CleanFile
 from tiltyard.arena.store.verify import verify
 from tiltyard.arena.store.witnessing import record_hourly

@@ -26,11 +26,10 @@ from tests.web.test_reasons import explain
 from tiltyard.arena import DAY, KEPT, SECOND, Arena, EntryRules, Limits, Policy, SettingsChanged, clock, limits_of
 from tiltyard.arena.commands import CloseExpired
 from tiltyard.arena.policy import RetentionRules
-from tiltyard.arena.store import Outside, Quota, Store, hashed, site_texts
+from tiltyard.arena.store import Outside, Quota, Store, hashed, make_invitations, site_texts
 from tiltyard.arena.store.database import SCHEMA
 from tiltyard.arena.store.erasing import TABLES as ERASABLE
 from tiltyard.arena.store.forgetting import TABLES, forget_everybody, forget_networks, forget_voters, tidy
-from tiltyard.arena.store.invitations import make_invitations
 from tiltyard.arena.store.outside import deletion
 from tiltyard.arena.store.verify import verify
 from tiltyard.errors import StoreError

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from tests.arena.engines import sql
 from tests.web.sites import SmallSite, small_site
 from tiltyard.arena import EntryRules, Limits, Policy, SettingsChanged, clock
-from tiltyard.arena.store.invitations import all_invitations, make_invitations, revoke_invitations
+from tiltyard.arena.store import all_invitations, make_invitations, revoke_invitations
 from tiltyard.errors import OptionError
 
 CLOSED = msgspec.structs.replace(Policy(), entry=EntryRules(invitation_only=True))

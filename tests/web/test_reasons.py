@@ -15,8 +15,7 @@ from tiltyard.arena import BallotRules, Policy, read_policy
 from tiltyard.arena import events as e
 from tiltyard.arena.policy import RetentionRules
 from tiltyard.arena.reasons import reasons_of_models
-from tiltyard.arena.store import witness_lines
-from tiltyard.arena.store.forgetting import tidy
+from tiltyard.arena.store import tidy, witness_lines
 from tiltyard.arena.store.verify import verify
 from tiltyard.battles import read_battles
 from tiltyard.errors import OptionError

@@ -6,27 +6,36 @@ from tiltyard.faces import names_on_demand
 
 if TYPE_CHECKING:
     from tiltyard.arena.store import site_texts, verify
-    from tiltyard.arena.store.checkpoints import load_votes
+    from tiltyard.arena.store.checkpoints import load_state, load_votes
     from tiltyard.arena.store.database import checked_url, without_secrets
     from tiltyard.arena.store.desk import (
         Answered, ReportedAnswer, answers_by_id, comments_on, latest_comments, model_reasons, own_explanation,
         reported_answers, settle_reports, tags_by_matchup,
     )
+    from tiltyard.arena.store.erasing import erase
     from tiltyard.arena.store.files import PART_BYTES, StoredFile, files_of, read_part, shown_file
-    from tiltyard.arena.store.forgetting import delete_comment, forget_cookie, kept_about, open_store
-    from tiltyard.arena.store.invitations import check_invitation, erase_person, hashed, invite_person, revoke_person
+    from tiltyard.arena.store.forgetting import (
+        Deleted, delete_comment, forget_cookie, forget_everybody, forget_invitation, forget_networks, forget_voters,
+        kept_about, open_store, tidy,
+    )
+    from tiltyard.arena.store.invitations import (
+        all_invitations, check_invitation, erase_person, hashed, invite_person, make_invitations, revoke_invitations,
+        revoke_person,
+    )
     from tiltyard.arena.store.matchups import (
         ShownMatchup, final_votes, has_voted, open_matchup, shown_matchup, voted_matchups,
     )
     from tiltyard.arena.store.outside import OLD_SECRET_DAYS, Outside
     from tiltyard.arena.store.reading import (
         Backlog, KindCounts, LoggedEvent, backlog, events_ahead, events_in_order, latest_blocks, latest_decision,
-        latest_events, model_titles, prompt_texts, retired_prompts, server_time, text_answers,
+        latest_events, latest_reasons, model_titles, prompt_texts, retired_prompts, server_time, text_answers,
     )
     from tiltyard.arena.store.store import Store
     from tiltyard.arena.store.verify import Verification
     from tiltyard.arena.store.visitors import DAY_SECONDS, Quota, QuotaCounter, end_session, is_ended
-    from tiltyard.arena.store.weeks import KeptWeek, WeekTexts, keep_week, kept_weeks, week_texts, weeks_with_votes
+    from tiltyard.arena.store.weeks import (
+        KeptWeek, Week, WeekTexts, keep_week, kept_weeks, week_texts, weeks_with_votes,
+    )
     from tiltyard.arena.store.witnessing import (
         NewHead, PublishedHead, head_history, public_head, record_head, state_head, witness_lines,
     )
