@@ -152,7 +152,7 @@ def replayed(times: int) -> dict[str, Any]:
 
 def _demo() -> dict[str, tuple[Design, Any, Any]]:
     """The demo's tournament as designs with the outcome of every case."""
-    from tiltyard.judging.verdicts import judge
+    from tiltyard.judging import judge
     from tiltyard.options import RunOptions
     from tiltyard.tournament import asking_parts, load_setup, make_judge, make_judging_plan, make_plan
     from tiltyard.tournament.rounds import make_states, outcomes_of

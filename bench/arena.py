@@ -256,7 +256,8 @@ def choosing(models: int, prompts: int, rounds: int) -> dict[str, Any]:
     """Milliseconds to choose one matchup, by lane, in an arena that has seen some votes."""
     from tiltyard.arena import ArenaState, VoteColumns
     from tiltyard.arena import events as e
-    from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups
+    from tiltyard.arena.matchmaking import SeenMatchups
+    from tiltyard.arena.matchmaking.choosing import Matchmaker
     from tiltyard.arena.ratings import rate_votes
 
     votes = VoteColumns()
@@ -369,7 +370,8 @@ def watched(row: Row) -> None:
 def watch(arenas: int, votes: int, looks: int) -> dict[str, dict[str, list[float]]]:
     """By world and rule, means over arenas: a wrong range at some look, at the last; intervals; pairs told apart."""
     from tiltyard.arena.policy import IntervalRules
-    from tiltyard.arena.simulation import MemoryArena, SimulationSettings, simulate
+    from tiltyard.arena.simulation import SimulationSettings, simulate
+    from tiltyard.arena.simulation.ledger import MemoryArena
     from tiltyard.arena.simulation.population import World
     from tiltyard.arena.simulation.published import check_published
 

@@ -98,7 +98,7 @@ def _converged(strengths: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     a, b, result, _ = _round_robin(strengths, PROMPTS_FOR_TRUTH, rng)
     table = table_of(ENTRANTS, a, b, result)
     board = tiltyard.rate(table, ci="none")
-    return np.array([(board[name].rating - 1000.0) / board.settings["scale"] for name in table.models])
+    return np.array([(board[name].rating - 1000.0) / board.settings.scale for name in table.models])
 
 
 def _hits(table: Any, truth: np.ndarray, rare: int, **options: Any) -> tuple[float, float, float]:
@@ -152,7 +152,7 @@ def _ours(table: Any, **options: Any) -> Ends:
     import tiltyard
 
     board = tiltyard.rate(table, misfit=False, **options)
-    entries, scale = [board[name] for name in table.models], board.settings["scale"]
+    entries, scale = [board[name] for name in table.models], board.settings.scale
     low = np.array([-np.inf if entry.ci_low is None else entry.ci_low for entry in entries])
     high = np.array([np.inf if entry.ci_high is None else entry.ci_high for entry in entries])
     best, worst = np.array([(entry.rank_low, entry.rank_high) for entry in entries]).T
@@ -329,7 +329,7 @@ def losses(known: list[dict[str, str]], unseen: list[dict[str, str]]) -> dict[st
                 scores[name].append(math.log1p(math.exp(-sign * gap)))
     settings = next(iter(pooled.values())).settings
     return {name: float(np.mean(loss)) for name, loss in scores.items()} | {
-        "sd": settings["pool"]["sd"],
+        "sd": settings.pool.sd,
         "unseen": float(len(scores["whole"])),
     }
 

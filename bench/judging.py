@@ -156,8 +156,7 @@ def judge_with(provider: Any, where: Path, **asking: Any) -> Any:
 
 async def judged(given: dict[str, Any], model: Any) -> dict[str, int]:
     """From plan to judgments: how many pairs ended how."""
-    from tiltyard.judging import JudgingPlan
-    from tiltyard.judging.verdicts import judge
+    from tiltyard.judging import JudgingPlan, judge
 
     ended: Counter[str] = Counter()
     for one in (await judge(JudgingPlan.build(**given), model)).judgments[DIMENSION]:

@@ -155,12 +155,12 @@ def bt_ours(n: int, models: int, source: str, styled: bool = False, **options: A
 
     def found(board: Any) -> dict[str, Any]:
         half = {e.model: 0.5 * (e.ci_high - e.ci_low) for e in board if e.ci_low is not None and e.ci_high is not None}
-        effects = board.details["coefficients"] if styled else {}
+        effects = board.details.coefficients if styled else {}
         return {
             "ratings": board.ratings,
             "half_widths": half,
             "truth": peers.centred(battles.names, battles.truth),
-            "coefficients": [effects[name]["points"] for name in data.CONTROLS if styled],
+            "coefficients": [effects[name].points for name in data.CONTROLS if styled],
         }
 
     return Task(lambda: tiltyard.rate(given, **options), found, repeats=3 if styled else 5)
@@ -419,15 +419,13 @@ def glicko_ours(n: int, models: int, repeats: int) -> Task:
 
 def glicko_paper() -> list[float]:
     """Glickman's worked example, whose answer is printed in his paper: rating, deviation, volatility of the first."""
-    from tiltyard.ratings import Glicko2Settings, Glicko2State
-    from tiltyard.ratings.glicko2 import rate_periods
+    from tiltyard.ratings import Glicko2Settings
+    from tiltyard.ratings.glicko2_kernels import seen_from, updated
 
-    start = Glicko2State(
-        np.array([1500.0, 1400.0, 1550.0, 1700.0]), np.array([200.0, 30.0, 100.0, 300.0]), np.full(4, 0.06)
-    )
     settings = Glicko2Settings(volatility=0.06)
-    state = rate_periods([0, 0, 0], [1, 2, 3], [1.0, 0.0, 0.0], [0, 0, 0], start=start, settings=settings)
-    return [float(column[0]) for column in (state.rating, state.deviation, state.volatility)]
+    games = [(1400.0, 30.0, 1.0), (1550.0, 100.0, 0.0), (1700.0, 300.0, 0.0)]
+    surprise, information = map(sum, zip(*(seen_from(1500.0, *game, settings.scale) for game in games), strict=True))
+    return list(updated(1500.0, 200.0, 0.06, surprise, information, 1.0, settings.rules()))
 
 
 def glicko_package(n: int, models: int, n_run: int) -> Task:

@@ -41,8 +41,8 @@ def main() -> None:
         entry = controlled[model]
         interval = f"[{entry.ci_low:.0f}, {entry.ci_high:.0f}]"
         print(f"{model:7} {plain[model].rating:6.0f} plainly, {entry.rating:6.0f} {interval} controlled for length")
-    for name, worth in controlled.details["coefficients"].items():
-        print(f"{name}: {worth['points']:+.0f} points ({worth['ci_low']:+.0f} … {worth['ci_high']:+.0f})")
+    for name, worth in controlled.details.coefficients.items():
+        print(f"{name}: {worth.points:+.0f} points ({worth.ci_low:+.0f} … {worth.ci_high:+.0f})")
 
     # Plainly, the wordy model is clearly above the mean; controlled, all four are equals again.
     assert plain["waffle"].ci_low > 1000

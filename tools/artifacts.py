@@ -12,19 +12,20 @@ import shapes
 from schemas import battle, board, response, whole
 from settings_reference import table
 
-from tiltyard.arena import BoardRow, HeadFile, LiveBoard, Record, ValidityReport, WitnessHeader
+from tiltyard.arena import BoardRow, HeadFile, LiveBoard, Publication, Record, ValidityReport, WitnessHeader
 from tiltyard.arena.simulation import SimulationResult
 from tiltyard.bank import Prompt
 from tiltyard.battles import BattleStats
 from tiltyard.boards import BoardComparison
-from tiltyard.boards.people import PeopleLabels
+from tiltyard.boards.record import PeopleLabels
 from tiltyard.judging import JudgeCheck, Judgment, Verdict
 from tiltyard.llm import Usage
 from tiltyard.llm.generation import FailedPrompt
 from tiltyard.placement import CalibrationLine, Panel, PlacementManifest, PlacementText
-from tiltyard.placement.manifest import JudgeAgainstPeople
+from tiltyard.placement.folder import JudgeAgainstPeople
 from tiltyard.placement.robustness import FamilyCheck, Sensitivity
 from tiltyard.publishing.folder import PublishedManifest
+from tiltyard.ratings import Estimate
 from tiltyard.tournament import (
     AnswerLine,
     BaselineTable,
@@ -38,7 +39,6 @@ from tiltyard.tournament import (
 from tiltyard.tournament.artifacts import RunManifest
 from tiltyard.tournament.rounds import RoundsFile
 from tiltyard.tournament.scoring import ScoreRow
-from tiltyard.validity import Estimate, Publication
 from tiltyard.verbs.rejudge import ChangedRun
 from tiltyard.web.leaderboard import DayFile, LeaderboardFile, LiveBoardAnswer, PartFile
 from tiltyard.web.model import ModelAnswer

@@ -36,7 +36,10 @@ KNOWN = ROOT / "tools" / "known_survivors.toml"
 
 GROUPS = {
     "ratings": ("tiltyard.ratings",),
-    "validity": ("tiltyard.validity",),
+    "trust": (
+        *("tiltyard.arena.publication", "tiltyard.arena.quality", "tiltyard.arena.voters", "tiltyard.arena.coverage"),
+        *("tiltyard.arena.churn", "tiltyard.arena.bounded_influence", "tiltyard.arena.matchmaking.fairness"),
+    ),
     "judging": (
         *("tiltyard.judging.reading", "tiltyard.judging.records", "tiltyard.judging.questions"),
         *("tiltyard.judging.language_model", "tiltyard.judging.cache", "tiltyard.judging.plan"),
@@ -56,7 +59,7 @@ GROUPS = {
 }
 """What is changed: modules, or all modules of a package."""
 
-TESTS = ("ratings", "validity", "boards", "judging", "arena", "web", "reference")
+TESTS = ("ratings", "boards", "judging", "arena", "web", "reference")
 NOT_ASKED = re.compile(
     "browser|upload|supervisor|worker|connections|kill|crash|compiled|_commands|simulation|hostile|test_coverage"
     "|threads|health|notice|observatory|other_pages|model_page|leaderboard|text|api_agrees|population|weekly|offline|effects"

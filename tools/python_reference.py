@@ -17,9 +17,8 @@ FURTHER = {
     "tiltyard.llm": """provider.ModelName provider.parse_model_name providers.make_provider provider.Provider
         provider.BatchProvider providers.scripted.ScriptedProvider prices.PriceTable prices.Price asking.AskingSettings
         asking.Budget provider.Request provider.Reply provider.Usage asking.Ask runner.ask_all""",
-    "tiltyard.validity": """agreement.Estimate agreement.share agreement.cohen_kappa agreement.wilson publication.badge
-        publication.confidence_percent coverage.prompt_coverage coverage.consistency calibration.calibration
-        publication.publication fairness.exposure_targets churn.top_churn""",
+    "tiltyard.ratings": """proportions.Estimate proportions.share proportions.cohen_kappa proportions.wilson
+        calibration.calibration""",
     "tiltyard.tournament": "config.load_setup config.Config ratings.rate_dimension ratings.EloLine",
     "tiltyard.placement": """plan.PlaceOptions rating.Recipe folder.read_recipe folder.rate_folder folder.remake
         sampling.read_panel stopping.Until stopping.critical""",
@@ -28,7 +27,8 @@ FURTHER = {
         simulation.SimulationResult store.Store store.verify.verify voting.NotYours voting.ChoiceDiffers voting.Gone
         voting.TooLate voting.NoVote voting.NothingToRender reasons.BadReason voting.NotInvited voting.NothingLeft
         voting.ReviewClosed voting.TooBusy
-        voting.TooMany""",
+        voting.TooMany publication.badge publication.confidence_percent publication.publication
+        coverage.prompt_coverage coverage.consistency matchmaking.fairness.exposure_targets churn.top_churn""",
     "tiltyard.web": "settings.SiteSettings app.create_app serving.serve",
     "tiltyard.errors": """TiltyardError BattleError BadRow NoBattles ScoreError RatingError NotConnected
         NotConverged TooLarge BankError ConfigError JudgingError ModelError TryLater Refused QuestionRefused
@@ -82,7 +82,7 @@ def pages() -> dict[str, str]:
 def overview() -> str:
     """Every module with its names, and the names of types."""
     rows = [(f"[`{m}`]({_path(m).removeprefix('reference/')})", _about(m), _listed(m)) for m in MODULES]
-    types = [(f"`{n}`", _constants(module)[n]) for module, names in TYPES.items() for n in names.split()]
+    types = [(f"`{n}`", attribute_docs(module)[n]) for module, names in TYPES.items() for n in names.split()]
     return f"{table('module | what it is about | names', rows)}\n\n{table('type | what it is', types)}"
 
 
@@ -96,11 +96,6 @@ def _about(module: str) -> str:
 
 def _listed(module: str) -> str:
     return ", ".join(f"`{name}`" for name in names_of(module))
-
-
-@cache
-def _constants(module: str) -> dict[str, str]:
-    return attribute_docs(inspect.getsource(import_module(module)))
 
 
 def entry(module: str, name: str) -> str:
@@ -123,7 +118,7 @@ def entry(module: str, name: str) -> str:
 def _constant_doc(module: str, name: str) -> str:
     """The text below a constant, in the module of the package that defines it."""
     inside = [found for found in sorted(sys.modules) if found.startswith(f"{module}.")]
-    return next(docs[name] for found in inside if name in (docs := _constants(found)))
+    return next(docs[name] for found in inside if name in (docs := attribute_docs(found)))
 
 
 def _is(thing: Any, kind: type) -> bool:

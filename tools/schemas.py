@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any, get_args, is_typeddict
 
 import msgspec
 from settings_reference import meanings
-from shapes import Diagnostics, RatingsDetails
+from shapes import Diagnostics
 
 from tiltyard.bank import Prompt, Response
 from tiltyard.battles import FLAGS, OUTCOME_LABELS, SOURCE_LABELS, Battle
 from tiltyard.boards import RatingsFile
+from tiltyard.boards.leaderboard import HEAD
+from tiltyard.boards.record import BoardDetails, BoardSettings
 from tiltyard.boards.text import EXTRA_COLUMNS
 from tiltyard.placement import PlacementManifest
-from tiltyard.placement.manifest import JudgeAgainstPeople, StartedManifest
+from tiltyard.placement.folder import PlacementFacts, StartedManifest
 from tiltyard.schemas import SCHEMAS, schema_file
 from tiltyard.tournament.artifacts import RunManifest
 from tiltyard.tournament.config import Config
@@ -204,11 +206,19 @@ def close(schema: Any) -> Any:
     return schema
 
 
+COUNTED: dict[str, Schema] = {
+    "n_battles": {"type": "number"},
+    "left_out": {"type": "object", "additionalProperties": {"type": "number"}},
+    "remarks": {"type": "array", "items": {"type": "string"}},
+}
+"""What a ratings file says of all battles."""
+
+
 def board(apart: Collection[str] | None = None) -> Schema:
     """One board of a ratings file: the report's own fields, and those that only some methods have."""
     schema = whole(RatingsFile, apart)
     entry = schema["properties"]["ratings"]["items"]
-    del schema["properties"]["details"], entry["properties"]["extra"]
+    del entry["properties"]["extra"]
     entry["required"].remove("rank")
     entry["properties"]["source"] |= {"enum": ["evaluated", "human"]}
     entry["properties"]["note"] |= {} if apart is None else {"optional": True}
@@ -217,12 +227,16 @@ def board(apart: Collection[str] | None = None) -> Schema:
         inner = {"anyOf": [number, {"type": "null"}]} if column.is_open else number
         inner |= {"description": column.meaning} if column.meaning else {}
         entry["properties"][column.name] = inner if apart is None else {**inner, "optional": True}
-    lines = schema["properties"].pop("ratings")
-    schema["properties"] |= {**whole(RatingsDetails, apart)["properties"], "ratings": lines}
-    if apart is None:
-        scale = whole(JudgeAgainstPeople)["properties"]
-        kept = {name: inner for name, inner in scale.items() if name not in ("asked", "agreement", "flips")}
-        schema["properties"]["calibration"] |= {"properties": kept}
+    of_file = schema["properties"]
+    settings, details = (whole(kind, apart)["properties"] for kind in (BoardSettings, BoardDetails))
+    placed = whole(PlacementFacts, apart and {*apart} - {"JudgeAgainstPeople"})["properties"]
+    for name in ("asked", "agreement", "flips"):  # of the manifest
+        del placed["calibration"]["properties"][name]
+    counted = {name: {"description": of_file[name]["description"], **kind} for name, kind in COUNTED.items()}
+    fields = {name: inner for name, inner in (settings | counted | details | placed).items() if name not in HEAD}
+    if apart is not None:
+        fields = {name: {**inner, "optional": True} for name, inner in fields.items()}
+    schema["properties"] = {**{name: of_file[name] for name in HEAD}, **fields, "ratings": of_file["ratings"]}
     return schema
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
-import textwrap
+from functools import cache
 from importlib import import_module
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, get_args, get_origin
@@ -46,7 +46,7 @@ def _table(lines: list[str]) -> str:
 
 def _constants(module: str, *names: str) -> list[tuple[str, str, str]]:
     code = import_module(module)
-    docs = attribute_docs(inspect.getsource(code))
+    docs = attribute_docs(code.__name__)
     return [(f"`{module}.{name}`", written(getattr(code, name)), docs[name]) for name in names]
 
 
@@ -79,12 +79,19 @@ def written(value: Any) -> str:
     return f"`{msgspec.json.encode(value).decode()}`"
 
 
-def attribute_docs(source: str) -> dict[str, str]:
-    """The texts that stand below the fields of a class, or the constants of a module, by name."""
-    body: list[ast.stmt] = ast.parse(textwrap.dedent(source)).body
-    if len(body) == 1 and isinstance(body[0], ast.ClassDef):
-        body = body[0].body
-    found = {}
+@cache
+def _parsed(module: str) -> ast.Module:
+    return ast.parse(inspect.getsource(import_module(module)))
+
+
+@cache
+def attribute_docs(module: str, name: str = "") -> dict[str, str]:
+    """The texts that stand below the constants of a module, or the fields of its class of this name, by name."""
+    body = _parsed(module).body
+    if name:
+        classes = (node for node in ast.walk(_parsed(module)) if isinstance(node, ast.ClassDef))
+        body = next((node.body for node in classes if node.name == name), [])
+    found: dict[str, str] = {}
     for before, after in pairwise(body):
         if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant) and isinstance(after.value.value, str):
             targets = before.targets if isinstance(before, ast.Assign) else [getattr(before, "target", None)]
@@ -106,6 +113,7 @@ def parameter_docs(thing: Any) -> dict[str, str]:
     return found
 
 
+@cache
 def meanings(kind: Any) -> dict[str, str]:
     """What each parameter of a function or field of a class means; a class has those of what it is made from too."""
     if not inspect.isclass(kind):
@@ -113,7 +121,7 @@ def meanings(kind: Any) -> dict[str, str]:
     found: dict[str, str] = {}
     for part in reversed(kind.__mro__):
         found |= parameter_docs(part)
-    return found | attribute_docs(inspect.getsource(kind))
+    return found | attribute_docs(kind.__module__, kind.__name__)
 
 
 def table(head: str, rows: Iterable[tuple[str, ...]]) -> str:

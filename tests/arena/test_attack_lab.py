@@ -10,10 +10,10 @@ from tests.cli.conftest import Run, tiltyard  # noqa: F401 - the fixture is used
 from tests.records import replace
 from tests.sizes import size
 from tiltyard.arena import WaitingRules, waiting
-from tiltyard.arena.simulation import LabSettings, MemoryArena
+from tiltyard.arena.simulation import LabSettings
 from tiltyard.arena.simulation.attack_lab import LAB_ATTACKS, LabAttack, attack_lab
 from tiltyard.arena.simulation.learning import _Learning
-from tiltyard.arena.simulation.ledger import opening
+from tiltyard.arena.simulation.ledger import MemoryArena, opening
 from tiltyard.errors import OptionError
 
 SMALL = LabSettings(models=10, prompts=6, votes=240, attack_votes=60, blocks=5, seed=3)

@@ -8,7 +8,8 @@ import pytest
 from tiltyard.arena import Policy, vote_table
 from tiltyard.arena.following import study_of
 from tiltyard.arena.following.replay import ORDER_LOOKS, confidence_calibration, evidence_of, replay
-from tiltyard.arena.simulation import MemoryArena, SimulationSettings, simulate
+from tiltyard.arena.simulation import SimulationSettings, simulate
+from tiltyard.arena.simulation.ledger import MemoryArena
 from tiltyard.arena.simulation.published import BadgeCheck, badge_summary
 from tiltyard.ratings import rate_battles
 

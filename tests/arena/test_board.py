@@ -11,7 +11,7 @@ import pytest
 from tests.arena.small_worlds import Log, honest_chooser, new_log, play
 from tests.oracles.rating_paths import rating_path
 from tests.records import replace
-from tiltyard.arena import Choice, Policy, both_bad_trend, recent_form, vote_table
+from tiltyard.arena import Badge, Choice, Policy, both_bad_trend, recent_form, vote_table
 from tiltyard.arena import events as e
 from tiltyard.arena.board import Evidence, expected_by_prompt, live_board, official_order
 from tiltyard.arena.following.replay import replay
@@ -20,7 +20,6 @@ from tiltyard.arena.policy import PublicationRules
 from tiltyard.arena.ratings import Ratings
 from tiltyard.errors import ArenaError
 from tiltyard.reporting import worth_knowing
-from tiltyard.validity import Badge
 
 
 def small() -> Log:

@@ -24,7 +24,7 @@ from tiltyard.arena.integrity import (
     voter_anomalies,
 )
 from tiltyard.arena.policy import FlagRules
-from tiltyard.validity import SessionActs, SessionRules, SessionVotes, fewest_votes, session_flags
+from tiltyard.arena.voters import SessionActs, SessionRules, SessionVotes, fewest_votes, session_flags
 
 RULES = FlagRules()
 

@@ -19,7 +19,8 @@ from tests.arena.matchmaking_arenas import Yard
 from tests.sizes import size
 from tiltyard.arena import ArenaState, Policy, matchmaking
 from tiltyard.arena import events as e
-from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups
+from tiltyard.arena.matchmaking import SeenMatchups
+from tiltyard.arena.matchmaking.choosing import Matchmaker
 from tiltyard.arena.matchmaking.exposure import targets
 from tiltyard.arena.matchmaking.tables import Deficits, RankOrder, Servable, WorkingTables
 from tiltyard.arena.store.checkpoints import decode_state, encode_state

@@ -10,23 +10,15 @@ from types import SimpleNamespace
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from arena.matchmaking_arenas import Yard, triple
+from tests.arena.matchmaking_arenas import Yard, triple
 from tiltyard.arena import Policy
 from tiltyard.arena import events as e
-from tiltyard.arena.matchmaking import (
-    ChosenMatchup,
-    Matchmaker,
-    SeenMatchups,
-    coverage,
-    exploration,
-    uncertainty,
-)
-from tiltyard.arena.matchmaking.contender import ContenderMeeting, Kind, below_floor
-from tiltyard.arena.matchmaking.exposure import TrafficCap, targets
-from tiltyard.arena.matchmaking.matchup import draw, draw_one, tied_best
+from tiltyard.arena.matchmaking import ChosenMatchup, SeenMatchups, coverage, exploration, uncertainty
+from tiltyard.arena.matchmaking.choosing import Matchmaker
+from tiltyard.arena.matchmaking.contender import below_floor
+from tiltyard.arena.matchmaking.exposure import over_traffic_cap, targets
+from tiltyard.arena.matchmaking.matchup import ContenderMeeting, draw, draw_one, tied_best
 from tiltyard.arena.matchmaking.tables import WorkingTables
 from tiltyard.arena.matchmaking.voter_view import VoterView
 from tiltyard.arena.policy import LaneWeights, OpponentMix, PublicationRules
@@ -35,6 +27,11 @@ from tiltyard.arena.tallies import pair_of
 
 def view_of(yard: Yard) -> VoterView:
     return VoterView(yard.state, SeenMatchups(), WorkingTables(), capped=True)
+
+
+def over_cap(schedule: SimpleNamespace, share: float = 0.25, span: int = 40) -> set[int]:
+    policy = Policy(traffic_cap=share, traffic_cap_even_shares=1e-6, traffic_cap_from=span)
+    return over_traffic_cap(schedule, policy, 10)
 
 
 def targets_of(yard: Yard) -> np.ndarray:
@@ -174,13 +171,14 @@ def test_the_contender_lane_opens_when_the_first_k_and_one_have_enough_votes() -
 def lane_meetings(
     yard: Yard, draws: int, seen: dict[tuple[int, int, int], int] | None = None
 ) -> list[ContenderMeeting]:
-    """What the lane draws, as its reasons say; each is compared with the ranks of the two that it drew."""
+    """What the lane draws, by kind and rank; each is compared with the ranks of the two that it drew."""
     found = []
     choose, shown = Matchmaker(), SeenMatchups(seen)
     for seed in range(draws):
         matchup = choose(yard.state, np.random.default_rng(seed), shown)
-        meeting = ContenderMeeting.read(matchup.reason)
+        meeting = matchup.meeting
         assert meeting is not None, matchup.reason
+        assert matchup.reason == meeting.reason(yard.state.policy.contender_band)
         assert sorted((meeting.anchor, meeting.opponent)) == [rank + 1 for rank in ranks(yard, matchup)]
         found.append(meeting)
     return found
@@ -320,13 +318,20 @@ def test_an_anchor_whose_neighbour_this_voter_cannot_be_shown_meets_the_other() 
     assert_even(Counter(meeting.anchor for meeting in met), range(1, 9))
 
 
-@given(st.sampled_from(["neighbour", "close", "challenger"]), st.integers(1, 30), st.integers(1, 30), st.booleans())
-def test_a_reason_can_be_read_back(kind: Kind, anchor: int, opponent: int, short: bool) -> None:
-    if kind == "neighbour":
-        opponent = anchor + 1 if opponent % 2 or anchor == 1 else anchor - 1
-    meeting = ContenderMeeting(kind, anchor, opponent, short and kind == "neighbour")
-    assert ContenderMeeting.read(meeting.reason(8)) == meeting
-    assert ContenderMeeting.read("little shown; any prompt") is None
+@pytest.mark.parametrize(
+    ("meeting", "reason"),
+    [
+        (ContenderMeeting("neighbour", 3, 2), "contender 3 and the neighbour above"),
+        (
+            ContenderMeeting("neighbour", 9, 10, short=True),
+            "rank 9 and the neighbour below, below their floor of votes",
+        ),
+        (ContenderMeeting("close", 1, 4), "contender 1 and the contender closest in rating 4"),
+        (ContenderMeeting("challenger", 8, 12), "contender 8 and challenger 12"),
+    ],
+)
+def test_the_log_says_who_met_whom_and_why(meeting: ContenderMeeting, reason: str) -> None:
+    assert meeting.reason(8) == reason
 
 
 def test_the_floor_asks_for_prompts_as_well_as_votes_and_counts_what_is_in_flight() -> None:
@@ -513,7 +518,7 @@ def test_the_traffic_cap_counts_the_window_as_it_is_before_it_is_full(early: int
     window.extend((1 + n % 9, 1 + (n + 4) % 9, 0) for n in range(99 - early))
     in_window = np.bincount([model for a, b, _ in window for model in (a, b)], minlength=10)
     schedule = SimpleNamespace(window=window, in_window=in_window)
-    assert TrafficCap(share=0.25, span=40).reached(schedule) == set(reached)
+    assert over_cap(schedule) == set(reached)
 
 
 def test_a_full_window_loses_its_oldest_matchup_to_the_next() -> None:
@@ -522,9 +527,9 @@ def test_a_full_window_loses_its_oldest_matchup_to_the_next() -> None:
     window.extend((1 + n % 9, 1 + (n + 4) % 9, 0) for n in range(75))
     in_window = np.bincount([model for a, b, _ in window for model in (a, b)], minlength=10)
     schedule = SimpleNamespace(window=window, in_window=in_window)
-    assert 0 in TrafficCap(share=0.25, span=40).reached(schedule)
+    assert 0 in over_cap(schedule)
     in_window[0] = 24
-    assert 0 not in TrafficCap(share=0.25, span=40).reached(schedule)
+    assert 0 not in over_cap(schedule)
 
 
 @pytest.mark.parametrize(("late", "reached"), [(9, []), (10, [0])])
@@ -533,13 +538,13 @@ def test_the_traffic_cap_counts_the_latest_matchups_on_both_sides(late: int, rea
     window = deque([(1 + n % 9, 1 + (n + 4) % 9, 0) for n in range(100)], maxlen=2000)
     window.extend((1 + n % 9, 0, 0) for n in range(late))
     in_window = np.bincount([model for a, b, _ in window for model in (a, b)], minlength=10)
-    latest = TrafficCap(share=0.25, span=40).reached(SimpleNamespace(window=window, in_window=in_window))
+    latest = over_cap(SimpleNamespace(window=window, in_window=in_window))
     assert [model for model in latest if model == 0] == reached
 
 
 def test_a_cap_that_holds_from_the_first_matchup_on_looks_at_the_window_alone() -> None:
     schedule = SimpleNamespace(window=deque([(0, 1, "coverage")], maxlen=4), in_window=np.array([1, 1, 0, 0]))
-    assert TrafficCap(share=0.9, span=1).reached(schedule) == {0, 1}
+    assert over_cap(schedule, share=0.9, span=1) == {0, 1}
 
 
 def test_of_what_was_seen_the_oldest_is_repeated() -> None:

@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena.matchmaking_arenas import Yard, assert_probabilities_are_frequencies, triple
+from tests.arena.matchmaking_arenas import Yard, assert_probabilities_are_frequencies, triple
 from tests.sizes import size
 from tiltyard.arena import Policy
 from tiltyard.arena import events as e
-from tiltyard.arena.matchmaking import REPEATS, Matchmaker, SeenMatchups
+from tiltyard.arena.matchmaking import SeenMatchups
+from tiltyard.arena.matchmaking.choosing import REPEATS, Matchmaker
 from tiltyard.arena.policy import LaneWeights
 from tiltyard.errors import ArenaError
 

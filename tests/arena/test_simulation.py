@@ -14,11 +14,13 @@ from tests.records import replace
 from tests.sizes import size
 from tiltyard.arena import ArenaState, CastVote, Policy, WaitingRules
 from tiltyard.arena import events as e
-from tiltyard.arena.matchmaking import Matchmaker, SeenMatchups
-from tiltyard.arena.matchmaking.contender import ContenderMeeting
+from tiltyard.arena.matchmaking import SeenMatchups
+from tiltyard.arena.matchmaking.choosing import Matchmaker
+from tiltyard.arena.matchmaking.matchup import ContenderMeeting
 from tiltyard.arena.policy import LaneWeights
-from tiltyard.arena.simulation import Attack, AttackKind, MemoryArena, SimulationResult, SimulationSettings, simulate
+from tiltyard.arena.simulation import Attack, AttackKind, SimulationResult, SimulationSettings, simulate
 from tiltyard.arena.simulation.attack_cost import attack_report
+from tiltyard.arena.simulation.ledger import MemoryArena
 from tiltyard.arena.simulation.population import Places, World
 from tiltyard.errors import OptionError
 
@@ -70,7 +72,7 @@ class LaneWatcher(MemoryArena):
         for body in bodies:
             if isinstance(body, e.MatchupServed) and body.lane == "contender":
                 order = self.state.order()
-                meeting = ContenderMeeting.read(body.reason)
+                meeting = self.chosen.meeting
                 assert meeting is not None, body.reason
                 places = [order.index(self.state.catalog.model(name)) + 1 for name in (body.model_a, body.model_b)]
                 assert sorted(places) == sorted((meeting.anchor, meeting.opponent))

@@ -17,8 +17,8 @@ from tests.sizes import size
 from tiltyard.arena import Arena, ArenaState, Policy, VoteColumns
 from tiltyard.arena import events as e
 from tiltyard.arena.policy import RatingRules
-from tiltyard.arena.store import Store, events_in_order, load_state, load_votes
-from tiltyard.arena.store.checkpoints import encode_state, keep_checkpoint
+from tiltyard.arena.store import Store, events_in_order, load_votes
+from tiltyard.arena.store.checkpoints import encode_state, keep_checkpoint, load_state
 from tiltyard.arena.store.matchups import COLUMNS, public_until
 from tiltyard.arena.store.verify import rebuild, verify
 from tiltyard.errors import ArenaError

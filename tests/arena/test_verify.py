@@ -16,8 +16,8 @@ from tiltyard.arena import HOUR, ExplainVote, Head, HeadFile, clock, new_key
 from tiltyard.arena import events as e
 from tiltyard.arena.chain import link_events
 from tiltyard.arena.heads import Statement, signed
-from tiltyard.arena.store import NewHead, Store, Verification, load_state, log, record_head, state_head
-from tiltyard.arena.store.checkpoints import keep_checkpoint
+from tiltyard.arena.store import NewHead, Store, Verification, log, record_head, state_head
+from tiltyard.arena.store.checkpoints import keep_checkpoint, load_state
 from tiltyard.arena.store.files import CleanFile
 from tiltyard.arena.store.matchups import COLUMNS
 from tiltyard.arena.store.verify import rebuild, verify

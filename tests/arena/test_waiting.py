@@ -14,10 +14,11 @@ from tests.arena.engines import START, Clock, catalog
 from tiltyard.arena import Arena, Policy, ServedMatchup, ServeMatchup, WaitingRules
 from tiltyard.arena import events as e
 from tiltyard.arena import waiting as rules_of_waiting
-from tiltyard.arena.simulation import MemoryArena
+from tiltyard.arena.schedule import Reserved
+from tiltyard.arena.simulation.ledger import MemoryArena
 from tiltyard.arena.store import Store
 from tiltyard.arena.tallies import pair_of
-from tiltyard.arena.waiting import Due, ShownPair, WaitingPairs
+from tiltyard.arena.waiting import Due, WaitingPairs
 
 A = e.Choice.A
 RULES = WaitingRules()
@@ -27,8 +28,8 @@ FIRST, SECOND_PAIR, THIRD = (0, 1), (0, 2), (1, 2)
 HOUR = 3_600_000_000
 
 
-def shown(pair: tuple[int, int], voter: str = "ann", block: str = "home", prompt: int = 0, at: int = 0) -> ShownPair:
-    return ShownPair(block, pair, voter, "coverage", prompt, at)
+def shown(pair: tuple[int, int], voter: str = "ann", block: str = "home", prompt: int = 0, at: int = 0) -> Reserved:
+    return Reserved("", 0, voter, block, *pair, prompt, 0, 0, 0, "coverage", at, at + HOUR)
 
 
 def pairs(
@@ -43,9 +44,9 @@ def enter(waiting: WaitingPairs, voter: str) -> None:
         waiting.enter_session(voter, RULES)
 
 
-def serve(waiting: WaitingPairs, name: str, one: ShownPair) -> None:
+def serve(waiting: WaitingPairs, name: str, one: Reserved) -> None:
     enter(waiting, one.voter)
-    waiting.served(name, one, RULES)
+    waiting.served(msgspec.structs.replace(one, matchup_id=name), RULES)
 
 
 @pytest.fixture
@@ -284,7 +285,8 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch, waiting: WaitingPair
     monkeypatch.setattr(rules_of_waiting, "WAITING_MOST", 4)
     rules = WaitingRules(open_pairs=9)
     for number in range(9):
-        waiting.served(f"{number}", shown((number, number + 1), f"voter {number}"), rules)
+        one = shown((number, number + 1), f"voter {number}")
+        waiting.served(msgspec.structs.replace(one, matchup_id=f"{number}"), rules)
         waiting.close(e.Skipped(matchup_id=f"{number}"), 0)
     assert len(pairs(waiting)) == 4
     serve(waiting, "left open", shown(FIRST))

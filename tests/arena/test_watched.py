@@ -10,7 +10,8 @@ from tests.sizes import size
 from tiltyard.arena import VoteTable, published_estimator, vote_table
 from tiltyard.arena.offline import offline_board
 from tiltyard.arena.policy import IntervalRules
-from tiltyard.arena.simulation import MemoryArena, SimulationSettings, simulate
+from tiltyard.arena.simulation import SimulationSettings, simulate
+from tiltyard.arena.simulation.ledger import MemoryArena
 from tiltyard.arena.simulation.population import Diligence, Regulars, World
 from tiltyard.arena.simulation.published import check_published, expected_board, ranks_hold
 from tiltyard.battles import Outcome

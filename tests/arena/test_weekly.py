@@ -13,7 +13,7 @@ import pytest
 from tests.arena.small_worlds import MINUTE, START, Log, honest_chooser, new_log, play
 from tests.browsers import Tab
 from tests.records import replace
-from tiltyard.arena import DAY, Choice, Policy, WeeklyReport, weekly_report
+from tiltyard.arena import DAY, HOUR, Choice, Policy, WeeklyReport, weekly_report
 from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
 from tiltyard.arena.following import period_of_log, study_of
@@ -58,8 +58,10 @@ def test_reading_a_period_off_a_log_ends_in_the_state_of_the_log(week: tuple[Log
     assert [row.rating for row in report.board.rows] == [row.rating for row in live_board(log.rate()).rows]
     assert report.votes == 997
     assert report.events["matchup_served"] == report.events["voted"] == 1000
-    assert [look.at - report.since for look in report.looks[:-1]] == [DAY * day for day in range(len(report.looks) - 1)]
-    assert report.looks[-1].at == report.until == log.now
+    start, end = report.looks[0].at, report.looks[-1].at
+    assert [look.at - start for look in report.looks[:-1]] == [DAY * day for day in range(len(report.looks) - 1)]
+    assert end == log.now
+    assert (report.since, report.until) == (start // HOUR * HOUR, end // HOUR * HOUR), "nobody is told more"
 
 
 def test_looks_show_what_the_board_showed_then(week: tuple[Log, WeeklyReport]) -> None:
@@ -77,9 +79,9 @@ def test_looks_show_what_the_board_showed_then(week: tuple[Log, WeeklyReport]) -
 
 def test_exposures_are_those_of_the_window_and_all_of_them(week: tuple[Log, WeeklyReport]) -> None:
     _, report = week
-    assert report.exposure.matchups == 2000
-    assert int(report.exposure.exposures.sum()) == 4000
-    assert float(report.exposure.targets.sum()) == pytest.approx(4000)
+    assert report.coverage_fairness.matchups == 2000
+    assert sum(one.exposures for one in report.coverage_fairness.models) == 4000
+    assert sum(one.target for one in report.coverage_fairness.models) == pytest.approx(4000)
 
 
 @pytest.mark.parametrize(("votes", "differ"), [(60, False), (500, True)])
@@ -93,21 +95,22 @@ def test_targets_are_even_until_the_contender_lane_gives_some_models_more(votes:
     arena = RecordingArena(settings.seed)
     simulate(settings, arena)
     report = weekly_report(*period_of_log(arena.events, 0))
-    fair, bodies = report.exposure, [event.body for event in arena.events]
+    fair, bodies = report.coverage_fairness, [event.body for event in arena.events]
     served = {body.matchup_id: body for body in bodies if isinstance(body, e.MatchupServed)}
     voted = [served[vote.matchup_id] for vote in list(arena.votes())[-100:]]
     given = Counter(model for body in voted if body.lane == "contender" for model in (body.model_a, body.model_b))
     assert fair.targets_differ == differ
-    assert fair.targets.tolist() == pytest.approx([max(given[model], fair.targets.min()) for model in report.models])
-    assert fair.targets.sum() == pytest.approx(2 * min(votes, 100))
-    values = report.facts().coverage_fairness
-    assert values.in_tolerance_of_even_target == int((abs(fair.exposures / fair.even_target - 1) <= 0.12).sum())
+    targets = [one.target for one in fair.models]
+    assert targets == pytest.approx([max(given[one.model], min(targets)) for one in fair.models])
+    assert sum(targets) == pytest.approx(2 * min(votes, 100))
+    near = [abs(one.exposures / fair.even_target - 1) <= 0.12 for one in fair.models]
+    assert fair.in_tolerance_of_even_target == sum(near)
     assert ("(2W/M)" in weekly_markdown(report)) == differ
 
 
 def test_the_failing_model_is_named_with_its_prompts(week: tuple[Log, WeeklyReport]) -> None:
     _, report = week
-    (flag,) = report.facts().quality
+    (flag,) = report.quality
     assert flag.model == "m04"
     assert {prompt.prompt for prompt in flag.worst_prompts[:2]} == {"p01", "p06"}
     said = quality_sentence(flag)
@@ -152,7 +155,7 @@ def test_shares_of_lanes_say_why_they_differ_if_the_contender_lane_opened_within
     report = weekly_report(state, period)
     said = f"the contender lane was closed for the first {first} of {len(lanes)} matchups: it opens when each of the"
     assert report.contender_lane.open
-    assert report.facts().contender_lane.closed_for == first
+    assert report.contender_lane.closed_for == first
     assert said in weekly_markdown(report)
     assert said in weekly_page(report)
     later = weekly_report(*period_of_log(arena.events, int(period.votes.at[first + 5])))
@@ -163,9 +166,9 @@ def test_every_swap_is_within_or_beyond_bands_and_an_honest_week_has_none_beyond
     week: tuple[Log, WeeklyReport],
 ) -> None:
     _, report = week
-    assert report.churn.beyond_bands == 0
-    assert report.stability.models == 12
-    assert (report.stability.share_left_band or 0.0) <= 0.25
+    assert report.top_churn.beyond_bands == 0
+    assert report.confidence_stability.models == 12
+    assert (report.confidence_stability.share_left_band or 0.0) <= 0.25
 
 
 def test_the_markdown_says_what_the_json_says(week: tuple[Log, WeeklyReport]) -> None:
@@ -212,7 +215,7 @@ def test_a_browser_shows_the_page_without_complaint(week: tuple[Log, WeeklyRepor
 def test_an_arena_where_nothing_happened_has_a_report_that_says_so(models: int, prompts: int) -> None:
     log = new_log(models, prompts, phase=1)
     report = weekly_report(*period_of_log(log.events, START))
-    assert report.facts().status == "calibrating"
+    assert report.status == "calibrating"
     text = weekly_markdown(report)
     assert "Nothing was voted on in the window." in text
     assert "legacy matchmaking" in text
@@ -227,6 +230,6 @@ def test_a_model_that_came_in_the_week_and_one_that_left_are_on_the_page(week: t
     report = weekly_report(state, period)
     page = weekly_page(report)
     assert ">new<" in page
-    assert report.exposure.looked_at == 11, "one left, and the new one has no answers yet"
-    assert "m02" not in report.models
+    assert report.coverage_fairness.looked_at == 11, "one left, and the new one has no answers yet"
+    assert "m02" not in [row.model for row in report.board.rows]
     assert "Left: m02" in weekly_markdown(report)

@@ -20,10 +20,11 @@ from tests.arena.databases import make_empty_arena
 from tests.arena.engines import Clock, open_arena, play
 from tests.arena.test_witness import everything
 from tests.cli.conftest import Run, tiltyard
+from tests.sizes import size
 from tiltyard.arena import Finding, Head, KeptProof, check_witness, new_key
 from tiltyard.arena import events as e
 from tiltyard.arena.chain import FIRST_HASH, link_line
-from tiltyard.arena.heads import Statement, signed
+from tiltyard.arena.heads import HeadFile, Statement, signed
 from tiltyard.arena.store import public_head, witness_lines
 from tiltyard.errors import ArenaError
 
@@ -182,6 +183,7 @@ FORGERIES: dict[str, Callable[[Lines], Lines]] = {
         receipts=dict.fromkeys(json.loads(lines[row_of(lines, "excluded")])["receipts"]),
     ),
     "tags that are letters": lambda lines: with_row(lines, row_of(lines, "prompt"), tags="abc"),
+    "a digest that is none": lambda lines: with_row(lines, row_of(lines, "prompt"), text="0" * 63 + "\n"),
     "a tag of tags": lambda lines: with_row(lines, row_of(lines, "prompt"), tags=[["a"]]),
     "a subject that is a number": lambda lines: with_row(lines, row_of(lines, "prompt"), subject=0),
     "no language": lambda lines: with_row(lines, row_of(lines, "prompt"), language=None),
@@ -250,7 +252,7 @@ def test_two_models_that_look_alike_are_a_problem(honest: tuple[Lines, Head]) ->
     assert problem == "two names look alike: 'm0' and 'm0\\u200b'"
 
 
-EDITS = 300
+EDITS = size(150, soak=1_500)
 
 
 def edited(lines: Lines, rng: random.Random) -> tuple[Lines, int]:
@@ -293,7 +295,7 @@ def edited(lines: Lines, rng: random.Random) -> tuple[Lines, int]:
 
 
 def test_no_edit_of_a_row_up_to_a_kept_head_passes(honest: tuple[Lines, Head], accepts: Callable[[Lines], str]) -> None:
-    """300 edits at random, with all hashes made anew; and without a kept head the words cover what passes."""
+    """Edits at random, with all hashes made anew; and without a kept head the words cover what passes."""
     lines, kept = honest
     rng, passed, alone = random.Random(51), 0, 0
     for _ in range(EDITS):
@@ -310,7 +312,7 @@ def test_no_edit_of_a_row_up_to_a_kept_head_passes(honest: tuple[Lines, Head], a
             assert "Whoever wrote it could have invented, changed or left out votes" in check(forged).conclusion
         if not lines[first].startswith(b'{"kind":"settings"'):  # the short program reads no policy
             assert bool(accepts(forged)) == (not wrong(forged)), (first, wrong(forged))
-    assert passed > 20, "what came after the kept head is the operator's word"
+    assert passed > EDITS / 15, "what came after the kept head is the operator's word"
     assert alone > passed
 
 
@@ -355,6 +357,25 @@ def test_another_title_in_a_signed_head_is_told(honest: tuple[Lines, Head]) -> N
         told = check([json.dumps(shown, separators=(",", ":")).encode(), *rows])
         assert told.problems == []
         assert any("titled “Other”" in line for line in told.messages) == (title == "Other")
+
+
+def test_a_head_is_its_signature_too_and_counts_its_own_votes(honest: tuple[Lines, Head]) -> None:
+    """One that is shown beside the same of a good signature; and votes that are stated at an earlier row."""
+    lines, kept = honest
+    newest, (pem, key) = check(lines).values["head"], new_key()
+    votes = sum(line.startswith(b'{"kind":"vote"') for line in lines[: kept.rows + 1])
+    weights = hashlib.sha256(lines[-1]).hexdigest()
+    good = signed(Statement(head=newest, at="2026-01-01T00:00:00Z", weights=weights), pem)
+
+    def found(*shown: HeadFile) -> list[str]:
+        return check_witness([line + b"\n" for line in lines], "it", KeptProof(keys=[key]), shown).problems
+
+    assert found(good, good) == []
+    assert "the signature of the head is not by" in found(good, msgspec.structs.replace(good, signature="AAAA"))[0]
+    assert "not by the key that was given" in found(signed(good.stated, new_key()[0]), good)[0]
+    for more in (0, 5):
+        early = Statement(head=str(kept), at="2026-01-01T00:00:00Z", votes=votes - 1 + more)
+        assert len(found(good, signed(early, pem))) == bool(more)
 
 
 @pytest.mark.parametrize("with_board", [True, False])

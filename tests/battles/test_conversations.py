@@ -138,7 +138,6 @@ def test_texts_stay_with_their_battle_when_bad_rows_are_skipped(kind: str, tmp_p
             Dialogue((f"Ask {number}",), (f"B says {number}",)),
         )
         assert dialogues[battle] == expected
-    assert said.has_text_columns
     assert not said.missing.any()
 
 
@@ -210,7 +209,6 @@ def test_a_file_without_conversations_has_battles_and_no_text(kind: str, tmp_pat
     bare = [{"model_a": "otter", "model_b": "heron", "winner": "tie"}]
     said = read_conversations(write(tmp_path / f"arena.{kind}", bare))
 
-    assert not said.has_text_columns
     assert said.missing.tolist() == [[MissingText.NO_TEXT, MissingText.NO_TEXT]]
 
 

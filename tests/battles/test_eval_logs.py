@@ -76,7 +76,7 @@ def test_a_log_can_be_mapped_filtered_and_rated() -> None:
         files, dimension="includes", as_battles=True, map={"category": "metadata.topic"}, where="repeat = 1"
     )
     assert board.n_battles == 3
-    assert board.settings["interval"]["clusters"][0]["count"] == 3
+    assert board.settings.interval.clusters[0].count == 3
     table = read_battles(files, map={"category": "metadata.topic"}, default_source="human")
     assert table.columns["category"].labels == ("prey", "water")
     assert set(table.source.tolist()) == {ty.Source.HUMAN.code}
@@ -356,8 +356,8 @@ def test_logs_and_battle_files_can_be_read_together(tmp_path: Path) -> None:
 
     board = ty.rate(tmp_path, tie_band=0.1)
     assert board.n_battles == 7
-    assert board.settings["interval"]["clusters"][0]["count"] == 3
-    assert board.settings["tie_band"] == 0.1
+    assert board.settings.interval.clusters[0].count == 3
+    assert board.settings.tie_band == 0.1
     with pytest.raises(OptionError, match="tie_band is about logs with scores, and there is none"):
         ty.rate(tmp_path / "votes.csv", tie_band=0.1)
     with pytest.raises(OptionError, match="tie_band is -1"):

@@ -94,9 +94,9 @@ def test_a_mapped_board_is_the_board_of_the_renamed_file(tmp_path: Path) -> None
     plain = ty.rate(ours(), control=["len"], slot=False)
 
     assert board.ratings == plain.ratings
-    assert board.settings["interval"]["clusters"] == plain.settings["interval"]["clusters"]
-    assert board.settings["map"] == THEIRS
-    assert "map" not in plain.settings
+    assert board.settings.interval.clusters == plain.settings.interval.clusters
+    assert board.settings.map == THEIRS
+    assert not plain.settings.map
 
 
 def test_where_and_a_split_use_the_files_own_names(tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ from bench.measure import QUICK, Cost, Line, Row, Task, in_child, whole_process
 
 LINE = {"job", "who", "cost", "ours", "problem", "ratio_to_ours"}
 COST = {"cpu_seconds", "wall_seconds", "peak_mb", "estimated", "round_cpu_seconds", "round_wall_seconds"}
-FAMILIES = ("decisions", "scores", "growth-votes")
+FAMILIES = ("decisions",)
 LONG_FAMILIES = (
+    *("scores", "growth-votes"),
     *("fit", "coverage", "judging", "placement", "arena", "site"),
     *("growth-pairs", "gates", "adaptive", "panels", "watched"),
 )

@@ -16,7 +16,7 @@ from board_rows import arena, battle
 
 import tiltyard as ty
 from tiltyard.boards import as_table
-from tiltyard.boards.text import EXTRA_COLUMNS, as_csv, as_html, as_markdown
+from tiltyard.boards.text import EXTRA_COLUMNS, as_html, as_markdown
 from tiltyard.errors import BattleError
 
 UNBEATEN = arena(1, n=200, prompts=20) + battle("z>a", 3, question_id="q1") + battle("z>c", 3, question_id="q2")
@@ -64,7 +64,7 @@ def test_every_board_is_json_csv_text_and_html(method):
     rated = ty.rate(UNBEATEN, method=method)
     contents = json.loads(rated.to_json())
     assert [row["model"] for row in contents["ratings"]] == rated.models
-    lines = list(csv.DictReader(io.StringIO(as_csv(rated))))
+    lines = list(csv.DictReader(io.StringIO(rated.render("csv"))))
     assert [line["model"] for line in lines] == rated.models
     assert [float(line["rating"]) for line in lines] == [entry.rating for entry in rated]
     for text in (as_table(rated), as_markdown(rated), as_html(rated)):
@@ -103,7 +103,7 @@ def test_markdown_is_a_table_even_with_pipes_in_names():
 
 
 def test_csv_leaves_open_sides_empty(board):
-    first, second, *_ = csv.DictReader(io.StringIO(as_csv(board)))
+    first, second, *_ = csv.DictReader(io.StringIO(board.render("csv")))
     assert (first["model"], first["ci_high"]) == ("z", "")
     assert float(second["ci_low"]) == board[second["model"]].ci_low
 
@@ -166,7 +166,7 @@ def test_unknown_fields_of_a_later_version_are_kept():
         ],
     }
     report = ty.RatingsFile.from_dict(contents)
-    assert report.details == {"temperature": 0.7}
+    assert report.further == {"temperature": 0.7}
     assert report.ratings[0].extra == {"glow": 2}
     assert [entry.rank for entry in report.ratings] == [1, 2]
     written = report.to_dict()
@@ -176,7 +176,17 @@ def test_unknown_fields_of_a_later_version_are_kept():
 
 
 @pytest.mark.parametrize(
-    "text", ["[]", "{}", '{"ratings": 3}', '{"ratings": [{"rating": 3}]}', '{"ratings": [5]}', "not json", ""]
+    "text",
+    [
+        "[]",
+        "{}",
+        '{"ratings": 3}',
+        '{"ratings": [{"rating": 3}]}',
+        '{"ratings": [5]}',
+        '{"ratings": [], "interval": 95}',
+        "not json",
+        "",
+    ],
 )
 def test_what_is_no_ratings_file_is_an_error_that_says_so(text, tmp_path):
     path = tmp_path / "x.json"
@@ -252,8 +262,8 @@ def test_battles_from_a_slow_pipe_are_those_of_the_file(tmp_path):
 
     Thread(target=write, daemon=True).start()
     board = ty.rate(pipe)
-    assert as_csv(board) == as_csv(ty.rate(file))
-    assert board.settings["battles_sha256"] == sha256(file.read_bytes()).hexdigest()
+    assert board.render("csv") == ty.rate(file).render("csv")
+    assert board.settings.battles_sha256 == sha256(file.read_bytes()).hexdigest()
 
 
 @pytest.mark.parametrize("method", ["bt", "elo", "elo-perm", "glicko2", "winrate"])

@@ -193,7 +193,7 @@ def test_wins_that_never_contradict_each_other_are_rated_with_half_ties_and_that
     rows = battle("a>b", 3) + battle("a=b") + battle("b>c", 3) + battle("b=c") + battle("a>c", 4)
     board = ty.rate(rows, ties=ties)
     assert_finite(board)
-    assert board.settings["tie_model"] == "half"
+    assert board.settings.tie_model == "half"
     assert any("half a win" in remark for remark in board.remarks)
     assert board.ratings == pytest.approx(ty.rate(rows, ties="half").ratings)
 
@@ -201,7 +201,7 @@ def test_wins_that_never_contradict_each_other_are_rated_with_half_ties_and_that
 def test_one_prompt_for_all_is_treated_row_by_row_and_that_is_said():
     rows = arena(1, question_id="q1")
     board = ty.rate(rows)
-    assert board.settings["interval"]["cluster"] is None
+    assert board.settings.interval.cluster is None
     assert "all battles have the same prompt: the intervals are for that prompt alone" in board.remarks
     alone = ty.rate(rows, cluster="none")
     assert board["a"].ci_low == pytest.approx(alone["a"].ci_low)
@@ -210,9 +210,9 @@ def test_one_prompt_for_all_is_treated_row_by_row_and_that_is_said():
 def test_two_prompts_claim_next_to_nothing():
     # Two prompts leave one degree of freedom, and scores that vary in one direction only: no interval is better.
     board = ty.rate(arena(2, n=400, prompts=2))
-    assert board.settings["interval"]["cluster"] == "question_id"
-    assert board.settings["interval"]["degrees_of_freedom"] is None
-    assert board.details["n_clusters"] == 2
+    assert board.settings.interval.cluster == "question_id"
+    assert board.settings.interval.degrees_of_freedom is None
+    assert board.details.n_clusters == 2
     for entry in board:
         assert (entry.rank_low, entry.rank_high) == (1, 5)
         assert (entry.ci_low, entry.ci_high) == (None, None)
@@ -257,7 +257,7 @@ def test_rows_of_weight_zero_say_nothing_and_are_counted():
     assert board.ratings == pytest.approx(ty.rate(BOTH_WAYS).ratings)
     assert board.left_out["row of weight 0"] == 2
     assert "z" not in board.models
-    assert board.details["n_clusters"] == len(BOTH_WAYS)
+    assert board.details.n_clusters == len(BOTH_WAYS)
     assert board.remarks[0] == "each battle counted as independent: no prompt or voter column"
     with pytest.raises(NoBattles):
         ty.rate(battle("a>b", weight=0))
@@ -346,20 +346,20 @@ def test_the_slot_term_is_refused_on_settled_judgments():
     rows = [{**row, "source": "llm-judge"} for row in arena(0)]
     with pytest.raises(OptionError, match="settled over both orders"):
         ty.rate(rows, slot=True)
-    assert "coefficients" not in ty.rate(rows).details
+    assert not ty.rate(rows).details.coefficients
 
 
 def test_the_slot_term_is_refused_where_the_evaluated_model_always_sat_on_one_side():
     rows = arena(0) + battle("z>a", 5) + battle("z<b", 5)
     with pytest.raises(OptionError, match="'z' always sat on one side"):
         ty.rate(rows, slot=True, evaluated="z")
-    assert "first slot" in ty.rate(rows, slot=True).details["coefficients"]
+    assert "first slot" in ty.rate(rows, slot=True).details.coefficients
 
 
 def test_controls_bring_the_slot_term_where_people_voted_and_not_where_a_judge_did():
-    assert set(ty.rate(styled(), control=["len"]).details["coefficients"]) == {"first slot", "len"}
+    assert set(ty.rate(styled(), control=["len"]).details.coefficients) == {"first slot", "len"}
     judged = [{**row, "source": "llm-judge"} for row in styled()]
-    assert set(ty.rate(judged, control=["len"]).details["coefficients"]) == {"len"}
+    assert set(ty.rate(judged, control=["len"]).details.coefficients) == {"len"}
 
 
 def test_a_level_or_rounds_out_of_range_is_refused():
@@ -378,7 +378,7 @@ def test_a_cluster_column_that_is_not_there_is_refused():
 def test_rows_without_a_prompt_stand_alone_among_rows_with_one():
     rows = arena(4, n=100, prompts=10)
     mixed = rows + [{key: value for key, value in row.items() if key != "question_id"} for row in arena(5, n=30)]
-    assert ty.rate(mixed).details["n_clusters"] == 10 + 30
+    assert ty.rate(mixed).details.n_clusters == 10 + 30
 
 
 def test_thousands_of_models_go_through_the_board(monkeypatch):

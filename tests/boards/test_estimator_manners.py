@@ -100,7 +100,7 @@ def test_a_grid_of_parameters_can_be_gone_through() -> None:
     selection = pytest.importorskip("sklearn.model_selection", reason="the grid is scikit-learn's")
     grid = selection.ParameterGrid({"ties": ["davidson", "half"], "selection__both_bad": ["separate", "drop"]})
     boards = [ty.BradleyTerry(ci="none").set_params(**point).fit(FEW) for point in grid]
-    assert len({board.settings["tie_model"] + board.settings["both_bad"] for board in boards}) == 4
+    assert len({board.settings.tie_model + board.settings.both_bad for board in boards}) == 4
 
 
 def test_every_chart_is_an_altair_object() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -16,12 +15,22 @@ from tests.records import replace
 from oracles.misfits import MisfitWorld, notes
 from oracles.simulation import arena_battles, results, table_of
 from tiltyard.battles import BattleTable, about_rows, find_parts, read_battles, write_battles
-from tiltyard.boards import BradleyTerry, misfit, rate, rating
-from tiltyard.boards.misfit import FALSE_ALARMS, SHARES, fit_lines, holm
-from tiltyard.ratings import TIE_MODELS, Comparisons, Misfit, check_fit, count_pairs, fit_bounded
+from tiltyard.boards import BradleyTerry, MisfitFacts, fit_sentences, fit_verdict, misfit, rate, rating
+from tiltyard.boards.misfit import (
+    FALSE_ALARMS,
+    SHARES,
+    Drifter,
+    DriftMisfit,
+    OddPair,
+    PairsMisfit,
+    ScheduleMisfit,
+    SlotMisfit,
+    fit_lines,
+    holm,
+)
+from tiltyard.ratings import TIE_MODELS, Comparisons, Misfit, TieLaw, check_fit, count_pairs, fit_bounded
 from tiltyard.ratings import misfit as fit_checks
-from tiltyard.ratings.misfit import Drift, PairResiduals, ScheduleMoves, TieLaw, p_value, smallest_p
-from tiltyard.validity import fit_sentences, fit_verdict
+from tiltyard.ratings.misfit import Drift, PairResiduals, ScheduleMoves, p_value, smallest_p
 
 FITTING = {
     "independent": MisfitWorld(battles=2000),
@@ -82,7 +91,7 @@ def test_the_p_value_of_several_statistics_is_the_rank_of_what_was_seen_among_al
 
 @pytest.mark.parametrize(("world", "draws"), [(FITTING["independent"], 199), (FAILING["pairs"], 999)])
 def test_pairs_are_drawn_a_few_times_and_again_only_where_that_leaves_a_doubt(world: MisfitWorld, draws: int) -> None:
-    p = rate(world.draw(np.random.default_rng(5))).details["misfit"]["pairs"]["p"]
+    p = rate(world.draw(np.random.default_rng(5))).details.misfit.pairs.p
     assert (p * (draws + 1)) == pytest.approx(round(p * (draws + 1)))
     assert (p >= 0.105) is (draws == 199)
 
@@ -95,11 +104,11 @@ def test_the_line_stands_under_the_board_and_the_record_in_its_file() -> None:
     assert record["checked"]
     assert record["notes"] == ["drift"]
     assert 180 < record["drift"]["models"][0]["points"] < 320
-    assert "not the present strength" in fit_verdict(record)
-    assert any(line.startswith("Drift (misfit): p 0.0") for line in fit_sentences(record))
+    assert "not the present strength" in fit_verdict(board.details.misfit)
+    assert any(line.startswith("Drift (misfit): p 0.0") for line in fit_sentences(board.details.misfit))
     assert "misfit, drift: m00" in str(board)
     quiet = rate(table, misfit=False)
-    assert "misfit" not in quiet.details
+    assert not quiet.details.misfit
     assert not any("fit" in line for line in quiet.remarks)
     assert quiet.ratings == board.ratings
 
@@ -111,13 +120,12 @@ def test_a_board_that_fits_says_so_and_what_was_not_checked() -> None:
     line = board.remarks[-1]
     assert line.startswith("fit: no sign of misfit (pairs p ")
     assert line.endswith("; not checked: drift")
-    assert "drift: no timestamps" in board.details["misfit"]["not_checked"]
-    assert "Drift: not checked, no timestamps." in fit_sentences(board.details["misfit"])
-    assert fit_verdict(board.details["misfit"]).startswith("No sign of misfit: ")
-    assert fit_verdict({}) == "Not checked: the board was made without these checks."
+    assert "drift: no timestamps" in board.details.misfit.not_checked
+    assert "Drift: not checked, no timestamps." in fit_sentences(board.details.misfit)
+    assert fit_verdict(board.details.misfit).startswith("No sign of misfit: ")
 
 
-def reported(pairs: float, ties: float, drift: float, size: float) -> tuple[list[str], dict[str, Any]]:
+def reported(pairs: float, ties: float, drift: float, size: float) -> tuple[list[str], MisfitFacts]:
     """What is said of three checks with these p-values."""
     one = np.ones(1)
     residuals = PairResiduals(
@@ -126,11 +134,10 @@ def reported(pairs: float, ties: float, drift: float, size: float) -> tuple[list
     found = Misfit(
         pairs=residuals,
         schedule=ScheduleMoves(0.001, 0.001 * one, 4.0 * one),
-        ties=TieLaw(ties, 1.0, 0.1, 0.1, 0.05, 0.05),
+        ties=TieLaw(ties, 0.1, 0.1, 0.05, 0.05),
         drift=Drift(drift, 0.01 * np.ones(2), 0.01 * np.ones(2), np.ones(2), 3.0),
     )
-    lines, facts = fit_lines(found, ["otter", "heron"], "davidson", {"slot": "the fit includes it"})
-    return lines, msgspec.to_builtins(facts)
+    return fit_lines(found, ["otter", "heron"], "davidson", {"slot": "the fit includes it"})
 
 
 P_VALUES = st.sampled_from([0.001, 0.005, 0.009, 0.012, 0.03, 0.049, 0.05, 0.2, 0.9])
@@ -158,27 +165,27 @@ def test_what_a_board_without_notes_says_follows_from_its_p_values() -> None:
     assert reported(0.009, 0.2, 0.9, 0.01)[0][0].startswith(line)
     line = "fit: no sign of misfit (pairs p 0.20, ties p 0.20, drift p 0.90); not checked: sides"
     assert reported(0.2, 0.2, 0.9, 0.05)[0] == [line]
-    assert fit_verdict({"checked": True, "notes": [], "not_checked": []}).startswith("Nothing to check")
+    assert fit_verdict(MisfitFacts(checked=True, notes=[], not_checked=[])).startswith("Nothing to check")
 
 
 def test_with_very_many_battles_a_certain_and_tiny_misfit_is_called_so() -> None:
     board = rate(MisfitWorld(battles=60_000, cycle=6.0).draw(np.random.default_rng(1)))
-    assert board.details["misfit"]["too_small"] == ["pairs"]
+    assert board.details.misfit.too_small == ["pairs"]
     assert any(line.startswith("fit: misfit too small to matter in pairs (pairs p 0.0") for line in board.remarks)
 
 
 def test_a_report_tells_the_figures_of_each_check_and_what_was_not_checked() -> None:
-    first = {"model": "otter", "against": "heron", "share": 0.71, "expected": 0.55, "battles": 1200}
-    last = {"model": "crane", "against": "otter", "share": 0.4, "expected": 0.45, "battles": 30}
-    record = {
-        "checked": True,
-        "notes": ["pairs", "drift"],
-        "pairs": {"p": 0.001, "size": 0.042, "worst": [first, last]},
-        "schedule": {"p": 0.2, "model": "otter", "points": -12.4, "z": -1.34},
-        "ties": {"p": 0.5, "close": 0.1, "close_expected": 0.12, "far": 0.05, "far_expected": 0.06},
-        "drift": {"p": 0.004, "models": [{"model": "crane", "points": 55.0, "error": 14.0}]},
-        "not_checked": ["slot: one side never wins: sides tell who won"],
-    }
+    first = OddPair("otter", "heron", battles=1200, share=0.71, expected=0.55, error=0.02, z=8.0)
+    last = OddPair("crane", "otter", battles=30, share=0.4, expected=0.45, error=0.1, z=0.5)
+    record = MisfitFacts(
+        checked=True,
+        notes=["pairs", "drift"],
+        pairs=PairsMisfit(p=0.001, size=0.042, worst=[first, last]),
+        schedule=ScheduleMisfit(p=0.2, model="otter", points=-12.4, z=-1.34),
+        ties=TieLaw(p=0.5, close=0.1, close_expected=0.12, far=0.05, far_expected=0.06),
+        drift=DriftMisfit(p=0.004, models=[Drifter("crane", points=55.0, error=14.0)]),
+        not_checked=["slot: one side never wins: sides tell who won"],
+    )
     assert fit_sentences(record) == [
         "Pairs (misfit): p 0.001, with the schedule; pairs deviate by 4.2 percentage points beyond chance. The most "
         "remarkable: otter scores 71 % against heron, expected 55 % (1,200 battles).",
@@ -188,24 +195,24 @@ def test_a_report_tells_the_figures_of_each_check_and_what_was_not_checked() -> 
         "crane +55 ± 14.",
         "Sides: not checked, one side never wins: sides tell who won.",
     ]
-    slot = {"slot": {"p": 0.03, "points": 8.2, "ci_low": -0.5, "ci_high": 16.9}}
+    slot = MisfitFacts(checked=True, slot=SlotMisfit(p=0.03, points=8.2, ci_low=-0.5, ci_high=16.9))
     assert fit_sentences(slot) == ["Sides: p 0.030; being shown first is worth +8.2 points (-0.5 … +16.9)."]
 
 
 def test_a_slot_term_in_the_fit_is_no_misfit_any_more() -> None:
     table = MisfitWorld(slot=60.0, battles=4000).draw(np.random.default_rng(3))
-    assert "slot" in BradleyTerry().fit(table).details["misfit"]["notes"]
-    record = BradleyTerry(slot=True).fit(table).details["misfit"]
-    assert "slot: the fit includes it" in record["not_checked"]
-    assert record["notes"] == []
+    assert "slot" in BradleyTerry().fit(table).details.misfit.notes
+    record = BradleyTerry(slot=True).fit(table).details.misfit
+    assert "slot: the fit includes it" in record.not_checked
+    assert record.notes == []
 
 
 def test_sides_that_only_say_who_won_are_not_checked() -> None:
     rng = np.random.default_rng(4)
     a, b = arena_battles(np.zeros(5), 300, rng)
-    record = BradleyTerry().fit(table_of(5, a, b, np.zeros(300))).details["misfit"]
-    assert "slot" not in record
-    assert any(line.startswith("slot: one side never wins") for line in record["not_checked"])
+    record = BradleyTerry().fit(table_of(5, a, b, np.zeros(300))).details.misfit
+    assert not record.slot
+    assert any(line.startswith("slot: one side never wins") for line in record.not_checked)
 
 
 def odd_tables() -> dict[str, BattleTable]:
@@ -231,10 +238,10 @@ def odd_tables() -> dict[str, BattleTable]:
 @pytest.mark.parametrize("ties", ["davidson", "rao-kupper", "half", "drop"])
 def test_small_and_odd_battles_are_checked_or_the_reason_is_said(kind: str, ties: str) -> None:
     board = BradleyTerry(ties=ties, only_connected=True).fit(odd_tables()[kind])
-    record = board.details["misfit"]
+    record = board.details.misfit
     assert sum(line.startswith(("fit", "misfit")) for line in board.remarks) >= 1
     if kind != "counts":  # as many battles as those are certain to differ
-        assert record["notes"] == []
+        assert record.notes == []
     board.to_json()
 
 
@@ -246,12 +253,12 @@ def test_counts_without_clusters_are_checked_like_the_battles_they_stand_for() -
     table = table_of(6, a, b, results(gap, rng))
     key, count = np.unique(np.stack([table.model_a, table.model_b, table.outcome]), axis=1, return_counts=True)
     counts = replace(table_of(6, *key), weight=count.astype(float))
-    one, other = (BradleyTerry(cluster="none").fit(kind).details["misfit"] for kind in (table, counts))
-    assert one["notes"] == other["notes"] == ["pairs"]
-    one, other = one["pairs"]["worst"][0], other["pairs"]["worst"][0]
-    assert (one["model"], one["against"]) == (other["model"], other["against"])
-    assert one["share"] == pytest.approx(other["share"])
-    assert one["error"] == pytest.approx(other["error"], rel=0.1)
+    one, other = (BradleyTerry(cluster="none").fit(kind).details.misfit for kind in (table, counts))
+    assert one.notes == other.notes == ["pairs"]
+    one, other = one.pairs.worst[0], other.pairs.worst[0]
+    assert (one.model, one.against) == (other.model, other.against)
+    assert one.share == pytest.approx(other.share)
+    assert one.error == pytest.approx(other.error, rel=0.1)
 
 
 def test_of_very_many_battles_some_are_checked_as_if_they_were_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,8 +269,7 @@ def test_of_very_many_battles_some_are_checked_as_if_they_were_alone(monkeypatch
         found = check_fit(fit, rows, counted, fit.inverse_information(), seconds=times, slot=True)
         order = np.lexsort((found.pairs.second, found.pairs.first))
         slot = found.slot.high - found.slot.low
-        moved = np.append(found.schedule.z, found.ties.z)
-        return found.pairs.z[order], found.pairs.error[order], found.drift.z, found.drift.error, slot, moved
+        return found.pairs.z[order], found.pairs.error[order], found.drift.z, found.drift.error, slot, found.schedule.z
 
     table = MisfitWorld(models=4, battles=8000, slot=40.0).draw(np.random.default_rng(0))
     rows = Comparisons(4, table.model_a, table.model_b, table.outcome, np.ones(len(table)))
@@ -308,8 +314,8 @@ def test_many_models_are_not_checked_and_the_line_says_why() -> None:
     a, b = arena_battles(np.zeros(320), 6000, rng)
     board = BradleyTerry(only_connected=True).fit(table_of(320, a, b, results(np.zeros(6000), rng)))
     assert board.remarks[-1] == "fit not checked: more than 300 models"
-    assert board.details["misfit"] == {"checked": False, "reason": "more than 300 models"}
-    assert fit_verdict(board.details["misfit"]) == "Not checked: more than 300 models."
+    assert msgspec.to_builtins(board.details.misfit) == {"checked": False, "reason": "more than 300 models"}
+    assert fit_verdict(board.details.misfit) == "Not checked: more than 300 models."
 
 
 def test_times_are_read_from_files_where_they_are_checked(tmp_path) -> None:
@@ -321,8 +327,8 @@ def test_times_are_read_from_files_where_they_are_checked(tmp_path) -> None:
         lines.append(f"{table.models[table.model_a[i]]},{table.models[table.model_b[i]]},{winner},human,{time}")
     path = tmp_path / "battles.csv"
     path.write_text("\n".join(lines) + "\n")
-    assert rate(path).details["misfit"]["notes"] == ["drift"]
-    assert "misfit" not in rate(path, misfit=False).details
+    assert rate(path).details.misfit.notes == ["drift"]
+    assert not rate(path, misfit=False).details.misfit
 
 
 @pytest.mark.parametrize(
@@ -340,18 +346,15 @@ def test_very_many_battles_without_clusters_are_counted_and_their_times_not_held
     asked = find_parts(path)
     assert about_rows(asked) == pytest.approx(2000, rel=0.0 if name.endswith("parquet") else 0.6)
     held = rate(path, cluster="none")
-    assert held.details["misfit"]["drift"]["p"] > 0
+    assert held.details.misfit.drift.p > 0
     monkeypatch.setattr(rating, "LARGE_BYTES", 0)
     assert rate(path, cluster="none").to_dict() == held.to_dict(), "few battles are held, however large their file is"
     monkeypatch.setattr(rating, "MOST_TIMES", 500)
     monkeypatch.setattr(misfit, "MOST_TIMES", 500)
     counted = rate(path, cluster="none")
     assert counted.ratings == held.ratings
-    assert (
-        "drift: no timestamps, or more than 500 battles to remember them for"
-        in counted.details["misfit"]["not_checked"]
-    )
-    assert rate(path).details["misfit"]["drift"]["p"] > 0, "battles with clusters are held anyway"
+    assert "drift: no timestamps, or more than 500 battles to remember them for" in counted.details.misfit.not_checked
+    assert rate(path).details.misfit.drift.p > 0, "battles with clusters are held anyway"
 
 
 def test_where_ties_count_as_half_a_win_the_board_does_not_say_that_there_are_none() -> None:
@@ -360,5 +363,5 @@ def test_where_ties_count_as_half_a_win_the_board_does_not_say_that_there_are_no
         {"model_a": a, "model_b": b, "winner": rng.choice(["model_a", "model_b", "tie"]), "source": "human"}
         for a, b in [("x", "y"), ("y", "z"), ("z", "x")] * 40
     ]
-    half = rate(rows, ties="half").details["misfit"]
-    assert any("ties count as half a win" in reason for reason in half["not_checked"])
+    half = rate(rows, ties="half").details.misfit
+    assert any("ties count as half a win" in reason for reason in half.not_checked)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import random
 
+import msgspec
 import numpy as np
 import pytest
 from tests.records import replace
+from tests.sizes import size
 
 import tiltyard as ty
 from oracles.labelled_worlds import LabelledWorld, battle_rows
-from sizes import size
 from tiltyard.errors import BadRow, NoBattles, OptionError, RatingError
 
 WORLD = LabelledWorld("style", prompts=60, labels=120, link=0.85, style=0.5)
@@ -35,16 +36,16 @@ def board() -> ty.Leaderboard:
 
 
 def test_the_board_says_what_came_from_whom(board):
-    people = board.to_dict()["people"]
-    assert people["method"] == "prediction-powered"
-    assert 0.0 < people["lambda"] <= 1.0
-    assert (people["labels"], people["votes"], people["judged_matchups"]) == (120, 120, 900)
-    assert people["agreement"] > 0.75
-    assert people["saves"] is True
-    assert people["half_width"] < people["people_only_half_width"]
-    assert people["information"]["people"] + people["information"]["judge"] == pytest.approx(1.0)
-    assert f"(λ {people['lambda']:.2f})" in remarks(board)
-    assert f"±{people['people_only_half_width']:.0f}" in remarks(board)
+    people = board.details.people
+    assert people.method == "prediction-powered"
+    assert 0.0 < people.lambda_ <= 1.0
+    assert (people.labels, people.votes, people.judged_matchups) == (120, 120, 900)
+    assert people.agreement > 0.75
+    assert people.saves is True
+    assert people.half_width < people.people_only_half_width
+    assert people.information.people + people.information.judge == pytest.approx(1.0)
+    assert f"(λ {people.lambda_:.2f})" in remarks(board)
+    assert f"±{people.people_only_half_width:.0f}" in remarks(board)
     assert "random draw" in remarks(board)
     assert "corrected by 120 labels of people" in str(board)
     row = board.to_dict()["ratings"][0]
@@ -69,7 +70,7 @@ def test_files_read_like_rows_and_other_column_names_are_mapped(board, tmp_path)
     judged.write_text(judged.read_text().replace('"question_id"', '"task"'))
     found = ty.rate(judged, people=people, map={"prompt": "task"})
     assert found.ratings == pytest.approx(board.ratings)
-    assert len(found.settings["people_sha256"]) == 64
+    assert len(found.settings.people_sha256) == 64
 
 
 def test_where_no_column_says_who_decided_the_battles_are_the_judges(board, tmp_path):
@@ -99,8 +100,8 @@ def test_voters_are_clusters_too():
     world = replace(WORLD, voters=12, taste=1.5, labels=240)
     judged, people = battle_rows(world.draw(np.random.default_rng(6)))
     both, by_prompt = (ty.rate(judged, people=people, cluster=ways) for ways in ("prompt,voter", "prompt"))
-    assert both.settings["interval"]["cluster"] == "question_id,voter"
-    assert both.details["people"]["half_width"] > 1.1 * by_prompt.details["people"]["half_width"]
+    assert both.settings.interval.cluster == "question_id,voter"
+    assert both.details.people.half_width > 1.1 * by_prompt.details.people.half_width
     assert "240 votes by 12 voters" in remarks(both)
 
 
@@ -108,10 +109,10 @@ def test_a_judge_who_disagrees_saves_nothing_and_costs_nothing():
     rng = random.Random(2)
     noise = [{**row, "winner": rng.choice(["model_a", "model_b"])} for row in PEOPLE]
     found = ty.rate(JUDGED, people=noise)
-    people = found.details["people"]
-    assert people["saves"] is False
+    people = found.details.people
+    assert people.saves is False
     assert "the judge saves" in remarks(found)
-    assert people["half_width"] <= 1.02 * people["people_only_half_width"]
+    assert people.half_width <= 1.02 * people.people_only_half_width
 
 
 def test_a_model_without_a_label_stays_on_the_judges_scale_and_is_marked():
@@ -122,7 +123,7 @@ def test_a_model_without_a_label_stays_on_the_judges_scale_and_is_marked():
     assert found["m5"].extra["labels"] == 0
     width = judge["m5"].ci_high - judge["m5"].ci_low
     assert found["m5"].ci_high - found["m5"].ci_low == pytest.approx(width)
-    assert found.details["people"]["not_corrected"] == ["m5"]
+    assert found.details.people.not_corrected == ["m5"]
 
 
 def test_a_model_that_people_never_beat_has_no_upper_end():
@@ -160,7 +161,7 @@ def test_labels_that_are_no_random_draw_are_noticed(chosen, words):
     found = ty.rate(judged, people=[{**row, "winner": rng.choice(outcomes), "source": "human"} for row in labels])
     assert "NOT a random draw" in remarks(found)
     assert words in remarks(found)
-    assert found.details["people"]["random_draw_p"] < 0.01
+    assert found.details.people.random_draw_p < 0.01
 
 
 def drawn_in_order(rows: list[dict], **more: object) -> list[dict]:
@@ -170,7 +171,7 @@ def drawn_in_order(rows: list[dict], **more: object) -> list[dict]:
 def test_labels_that_carry_their_draw_say_what_they_are():
     whole = ty.rate(JUDGED, people=drawn_in_order(PEOPLE))
     assert "the first 120 of a random order of 900 matchups, none left out; that is a random draw" in remarks(whole)
-    assert whole.details["people"]["draw"] == {"of": 900, "first": 120, "left_out": 0}
+    assert msgspec.to_builtins(whole.details.people.draw) == {"of": 900, "first": 120, "left_out": 0}
     without_ties = ty.rate(JUDGED, people=[row for row in drawn_in_order(PEOPLE) if row["winner"] != "tie"])
     ties = sum(row["winner"] == "tie" for row in PEOPLE)
     assert f"{ties} of them without a label: valid if these were not left out" in remarks(without_ties)
@@ -193,7 +194,7 @@ def test_labels_that_carry_their_draw_say_what_they_are():
 )
 def test_a_draw_that_cannot_be_one_is_none(forged):
     found = ty.rate(JUDGED, people=drawn_in_order(PEOPLE, **forged))
-    assert found.details["people"]["draw"] is None
+    assert found.details.people.draw is None
     assert "valid if the labelled matchups are a random draw" in remarks(found)
 
 
@@ -206,21 +207,21 @@ def test_a_forged_draw_silences_no_alarm():
 
 def test_a_random_draw_is_not_accused(board):
     assert "NOT a random draw" not in remarks(board)
-    assert board.details["people"]["random_draw_p"] >= 0.05
+    assert board.details.people.random_draw_p >= 0.05
 
 
 def test_soft_scores_save_as_much_as_verdicts(board):
     soft = {"model_a": 0.62, "model_b": 0.38, "tie": 0.5}
     found = ty.rate([{**row, "score_a": soft[row["winner"]]} for row in JUDGED], people=PEOPLE)
-    assert found.details["people"]["agreement"] == board.details["people"]["agreement"]
-    judge = board.details["people"]["information"]["judge"]
-    assert found.details["people"]["information"]["judge"] == pytest.approx(judge, abs=0.08)
+    assert found.details.people.agreement == board.details.people.agreement
+    judge = board.details.people.information.judge
+    assert found.details.people.information.judge == pytest.approx(judge, abs=0.08)
 
 
 def test_both_bad_is_no_tie_unless_asked():
     some = [{**row, "winner": "tie (bothbad)"} if i % 5 == 0 else row for i, row in enumerate(PEOPLE)]
     separate, half = ty.rate(JUDGED, people=some), ty.rate(JUDGED, people=some, both_bad="half")
-    assert separate.details["people"]["labels"] == half.details["people"]["labels"] == 120
+    assert separate.details.people.labels == half.details.people.labels == 120
     assert separate.ratings != half.ratings
 
 
@@ -293,12 +294,8 @@ def test_the_judges_weight_and_its_share_of_the_information_agree():
         drawn = rng.sample(judged, len(judged) - rng.randrange(1, 8))
         labels = [{**row, "source": "human", "winner": row["winner"] if rng.random() < 0.7 else "tie"} for row in drawn]
         found = ty.rate(judged, people=labels)
-        people = found.details["people"]
-        assert (
-            (people["lambda"] == 0.0)
-            == (people["information"]["judge"] == 0.0)
-            == (" 0 % the judge's" in remarks(found))
-        )
+        people = found.details.people
+        assert (people.lambda_ == 0.0) == (people.information.judge == 0.0) == (" 0 % the judge's" in remarks(found))
         assert ("the judge saves nothing here" in remarks(found)) == (" 0 % the judge's (λ 0.00)" in remarks(found))
 
 
@@ -306,5 +303,5 @@ def test_several_verdicts_on_a_matchup_are_its_mean():
     """A panel's or repeated verdicts as rows: the judge's outcome is shared between them."""
     other = [{**row, "judge_model": "second"} for row in JUDGED]
     once, twice = ty.rate(JUDGED, people=PEOPLE), ty.rate([*JUDGED, *other], people=PEOPLE)
-    assert twice.details["people"]["judged_matchups"] == 900
+    assert twice.details.people.judged_matchups == 900
     assert twice.ratings == pytest.approx(once.ratings)

@@ -143,7 +143,7 @@ def test_ties_of_a_small_category_are_read_as_those_of_the_largest():
     ]
     rows += [battle("m00", "m01", category="small"), battle("m02", "m03", "tie", "small")]
     boards = rate_by(rows, "category", PLAIN, pool=True)
-    ties = [board.details["tie_parameters"]["all"] for board in boards.values()]
+    ties = [board.details.tie_parameters["all"] for board in boards.values()]
     assert ties[0] == ties[1]
     rows.append(battle("m00", "m01", "tie", category="draws"))
     said: list[ty.TiltyardError] = []
@@ -169,7 +169,7 @@ def test_anchors_soft_outcomes_and_filters_go_with_it_and_the_file_says_what_was
     assert len(against_truth(rate_by(table, "category", PLAIN, pool=True), truth)) == 3
     rng = np.random.default_rng(9)
     soft = replace(table, outcome=np.zeros_like(table.outcome), score_a=0.4 + 0.2 * rng.random(len(table)))
-    assert next(iter(rate_by(soft, "category", PLAIN, pool=True).values())).settings["tie_model"] == "half"
+    assert next(iter(rate_by(soft, "category", PLAIN, pool=True).values())).settings.tie_model == "half"
     rare = replace(PLAIN, selection=ty.boards.Selection(min_battles=58))
     shown = [len(board) for board in rate_by(table, "category", rare, pool=True).values()]
     assert min(shown) < 4
@@ -179,12 +179,12 @@ def test_clusters_are_those_of_all_categories_and_counted_in_each():
     world = CategoryWorld("prompts", models=4, categories=2, battles=200, prompts=8)
     _, table = world.draw(np.random.default_rng(10))
     for board in rate_by(table, "category", PLAIN, pool=True).values():
-        (prompts,) = board.settings["interval"]["clusters"]
-        assert (prompts["column"], prompts["count"]) == ("question_id", 8.0)
-        assert board.settings["interval"]["degrees_of_freedom"][0] > 1.5
+        (prompts,) = board.settings.interval.clusters
+        assert (prompts.column, prompts.count) == ("question_id", 8.0)
+        assert board.settings.interval.degrees_of_freedom[0] > 1.5
     by_prompt = rate_by(table, "question_id", PLAIN, pool=True, leave_out=lambda _: None)
     for board in by_prompt.values():
-        assert board.settings["interval"]["cluster"] is None
+        assert board.settings.interval.cluster is None
         assert "the intervals of each board are for its own prompt alone" in board.remarks
 
 

@@ -45,7 +45,7 @@ def test_every_method_gives_a_board_from_a_file_a_table_rows_and_frames(method, 
     import polars
 
     board = ty.rate(file, method=method)
-    assert board.settings["method"] == method
+    assert board.settings.method == method
     assert set(board.models) == set("abcde")
     ratings = [entry.rating for entry in board]
     assert ratings == sorted(ratings, reverse=True)
@@ -99,7 +99,7 @@ def test_permutation_elo_leaves_ties_out_and_says_so():
     ties = len(ROWS) - len(decisive)
     assert list(board.left_out.values()) == [ties]
     assert "tie" in next(iter(board.left_out))
-    assert set(board.details["k_sensitivity"]) == {"1.0", "4.0", "8.0", "16.0", "32.0"}
+    assert set(board.details.k_sensitivity) == {"1.0", "4.0", "8.0", "16.0", "32.0"}
     for entry in board:
         assert entry.extra["sampling_low"] == entry.ci_low < entry.rating < entry.ci_high
         assert entry.extra["ci95_high"] - entry.rating == pytest.approx(1.96 * entry.extra["sem"])
@@ -112,8 +112,8 @@ def test_very_many_battles_are_shuffled_less_often_and_the_board_says_so(monkeyp
     assert ty.PermutationElo(n_perms=700).n_shuffles(10_000_000) == 700
     monkeypatch.setattr(sequential, "PLAYED_BATTLES", 60 * len(ROWS))
     board = estimator.fit(ty.read_battles(ROWS))
-    assert 50 <= board.settings["n_perms"] < 500
-    assert any(f"{board.settings['n_perms']} shuffles, because" in remark for remark in board.remarks)
+    assert 50 <= board.settings.n_perms < 500
+    assert any(f"{board.settings.n_perms} shuffles, because" in remark for remark in board.remarks)
 
 
 def test_what_permutation_elo_costs_is_known_beforehand():
@@ -206,18 +206,18 @@ def test_estimators_and_rate_agree(file):
 def test_the_hash_is_that_of_the_files_bytes(file, tmp_path):
     other = tmp_path / "more.jsonl"
     other.write_bytes(file.read_bytes()[: file.read_bytes().index(b"\n") + 1])
-    assert ty.rate(file).settings["battles_sha256"] == hashlib.sha256(file.read_bytes()).hexdigest()
-    both = ty.rate([file, other]).settings["battles_sha256"]
+    assert ty.rate(file).settings.battles_sha256 == hashlib.sha256(file.read_bytes()).hexdigest()
+    both = ty.rate([file, other]).settings.battles_sha256
     assert both == hashlib.sha256(file.read_bytes() + other.read_bytes()).hexdigest()
-    assert ty.rate(ROWS).settings["battles_sha256"] is None
-    assert ty.rate(file).settings["tiltyard_version"] == ty.__version__
+    assert ty.rate(ROWS).settings.battles_sha256 is None
+    assert ty.rate(file).settings.tiltyard_version == ty.__version__
 
 
 def test_where_filters_while_reading_and_is_written_down(file):
     board = ty.rate(file, where="question_id < 'q2'")
     kept = [row for row in ROWS if row["question_id"] < "q2"]
     assert_same_board(board, ty.rate(kept))
-    assert board.settings["where"] == "question_id < 'q2'"
+    assert board.settings.where == "question_id < 'q2'"
     with pytest.raises(OptionError, match="read_battles"):
         ty.rate(ty.read_battles(file), where="question_id < 'q2'")
 
@@ -314,16 +314,16 @@ def test_each_source_ties_as_often_as_it_ties():
     people = arena(6, n=400, ties=0.1)
     judged = [{**row, "source": "llm-judge"} for row in arena(7, n=400, ties=0.5)]
     board = ty.rate(people + judged)
-    nu = board.details["tie_parameters"]
+    nu = board.details.tie_parameters
     assert set(nu) == {"llm-judge", "human"}
     assert nu["llm-judge"] > 3 * nu["human"]
-    assert set(ty.rate(people).details["tie_parameters"]) == {"all"}
+    assert set(ty.rate(people).details.tie_parameters) == {"all"}
 
 
 def test_soft_outcomes_make_ties_half_wins_and_say_so():
     rows = [{**row, "score_a": 0.8} if row["winner"] == "model_a" else row for row in ROWS]
     board = ty.rate(rows)
-    assert board.settings["tie_model"] == "half"
+    assert board.settings.tie_model == "half"
     assert any("soft outcomes" in remark for remark in board.remarks)
     assert_same_board(board, ty.rate([swapped(row) for row in rows]))
 
@@ -332,13 +332,13 @@ def test_controls_report_points_with_intervals_and_the_ratings_without_them():
     rng = np.random.default_rng(0)
     rows = [{**row, "len_a": float(rng.integers(10, 99)), "len_b": float(rng.integers(10, 99))} for row in ROWS]
     board = ty.rate(rows, control=["len"])
-    for row in board.details["coefficients"].values():
-        assert row["ci_low"] < row["points"] < row["ci_high"]
+    for row in board.details.coefficients.values():
+        assert row.ci_low < row.points < row.ci_high
     without = ty.rate(rows, ties="half", slot=True)
     for entry in board:
         assert entry.extra["rating_without_control"] == pytest.approx(without[entry.model].rating, abs=1e-6)
     bare = ty.rate(rows, control=["len"], ci="none")
-    assert bare.details["coefficients"]["len"]["ci_low"] is None
+    assert bare.details.coefficients["len"].ci_low is None
 
 
 def test_a_coefficient_by_prompt_has_the_degrees_of_freedom_of_all_prompts():
@@ -347,12 +347,12 @@ def test_a_coefficient_by_prompt_has_the_degrees_of_freedom_of_all_prompts():
     prompts = np.unique(table.text_column("question_id").codes, return_counts=True)[1]
     worth = prompts.sum() ** 2 / (prompts**2).sum()
     for board, degrees in ((by_prompt, worth - 1.0), (by_row, math.inf)):
-        slot = board.details["coefficients"]["first slot"]
+        slot = board.details.coefficients["first slot"]
         estimator = ty.BradleyTerry(slot=True, cluster="auto" if board is by_prompt else "none")
         error = POINTS_PER_LOGIT * math.sqrt(estimator.solve(table).covariance.variance(5))
         cut = float(t_quantile(0.95, np.array(degrees)))
-        assert slot["ci_high"] - slot["points"] == pytest.approx(cut * error)
-    assert by_prompt.details["n_clusters"] == 25
+        assert slot.ci_high - slot.points == pytest.approx(cut * error)
+    assert by_prompt.details.n_clusters == 25
 
 
 def test_the_arrays_of_a_board_are_in_the_order_of_its_models():
@@ -365,7 +365,7 @@ def test_the_arrays_of_a_board_are_in_the_order_of_its_models():
         assert entry.extra["bootstrap_mean"] == pytest.approx(rounds[:, at].mean())
         assert np.quantile(rounds[:, at], [0.025, 0.975]) == pytest.approx([entry.ci_low, entry.ci_high], abs=1e-9)
         assert abs(entry.rating - entry.extra["bootstrap_mean"]) < 30
-    assert board.settings["n_bootstraps"] == 60
+    assert board.settings.n_bootstraps == 60
 
 
 def test_robustness_says_how_many_battles_swap_neighbours():
@@ -378,7 +378,7 @@ def test_robustness_says_how_many_battles_swap_neighbours():
 def test_the_scale_is_400_points_for_odds_of_ten():
     board = ty.rate(battle("a>b", 10) + battle("b>a"), anchor=("b", 1000))
     assert board["a"].rating == pytest.approx(1400, abs=1e-6)
-    assert board.settings["scale"] == pytest.approx(400 / math.log(10))
+    assert board.settings.scale == pytest.approx(400 / math.log(10))
 
 
 def test_a_board_that_is_watched_has_wider_ranges_of_places_and_the_same_ratings():
@@ -392,7 +392,7 @@ def test_a_board_that_is_watched_has_wider_ranges_of_places_and_the_same_ratings
         wider += other.rank_high - other.rank_low > entry.rank_high - entry.rank_low
     assert wider
     assert watched["a"].rank_high < watched["e"].rank_low
-    assert (once.settings["interval"]["anytime"], watched.settings["interval"]["anytime"]) == (False, True)
+    assert (once.settings.interval.anytime, watched.settings.interval.anytime) == (False, True)
     assert "rank: 95 % range of places, valid at any time you look" in str(watched)
     assert "at any time" not in str(once)
     assert "assumes that results did not decide who met whom" in str(once)

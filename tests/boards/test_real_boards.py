@@ -127,8 +127,8 @@ def test_llmfao_runs_clean_clustered_by_its_thirteen_prompts(real_data, who):
     assert board.n_battles == LLMFAO[who]
     assert len(board) == 59
     assert board.left_out == {}
-    assert board.settings["interval"]["cluster"] == "question_id"
-    assert board.details["n_clusters"] == 13
+    assert board.settings.interval.cluster == "question_id"
+    assert board.details.n_clusters == 13
     assert_all_finite(board)
     table = read_battles(path)
     assert_same_board(board, ty.rate(table.swapped()))
@@ -159,10 +159,10 @@ def test_a_judges_liking_for_the_left_side_is_what_the_slot_term_finds(real_data
     points = {}
     for who in ("gpt3-crowd", "gpt4-crowd", "crowd"):
         table = read_battles(real_data / "llmfao" / f"{who}-comparisons.csv", default_source="human")
-        points[who] = ty.rate(table, slot=True).details["coefficients"]["first slot"]
-    assert points["gpt3-crowd"]["ci_low"] > 100
-    assert points["gpt3-crowd"]["points"] == pytest.approx(400 * math.log10(1352 / 593), rel=0.35)
-    assert abs(points["gpt4-crowd"]["points"]) < 0.5 * points["gpt3-crowd"]["points"]
+        points[who] = ty.rate(table, slot=True).details.coefficients["first slot"]
+    assert points["gpt3-crowd"].ci_low > 100
+    assert points["gpt3-crowd"].points == pytest.approx(400 * math.log10(1352 / 593), rel=0.35)
+    assert abs(points["gpt4-crowd"].points) < 0.5 * points["gpt3-crowd"].points
 
 
 def test_on_llmfao_wider_gaps_need_more_votes_to_swap(real_data):
@@ -231,13 +231,13 @@ def test_alpaca_eval_win_rates_are_the_published_ones_where_the_rows_are_the_pub
 def test_alpaca_evals_soft_preferences_are_rated_around_one_baseline(alpaca, alpaca_rates):
     board = ty.rate(alpaca, anchor=("gpt4_1106_preview", 1000), misfit=False)
     rates = alpaca_rates
-    assert board.settings["tie_model"] == "half"
+    assert board.settings.tie_model == "half"
     for entry in board:
         if entry.model != "gpt4_1106_preview":
             # Everybody met the baseline only: the rating is the log-odds of the win rate.
             p = rates[entry.model].rating
             assert entry.rating == pytest.approx(1000 + 400 * math.log10(p / (1 - p)), abs=1e-5)
-    assert board.details["n_clusters"] == 805
+    assert board.details.n_clusters == 805
 
 
 def test_controlling_for_length_lowers_models_that_won_by_length(real_data):
@@ -246,8 +246,8 @@ def test_controlling_for_length_lowers_models_that_won_by_length(real_data):
     some = [f"{name}_{style}" for name in ("alpaca-7b", "gpt-3.5-turbo-1106") for style in ("concise", "verbose")]
     names = ", ".join(f"'{name}'" for name in some)
     board = ty.rate(path, where=f"model in ({names})", control=["len"])
-    length = board.details["coefficients"]["len"]
-    assert length["ci_low"] > 0
+    length = board.details.coefficients["len"]
+    assert length.ci_low > 0
     moved = {entry.model: entry.rating - entry.extra["rating_without_control"] for entry in board}
     for name in ("alpaca-7b", "gpt-3.5-turbo-1106"):
         assert moved[f"{name}_verbose"] < moved[f"{name}_concise"]

@@ -72,7 +72,7 @@ def test_the_sandwich_is_that_of_battles_that_are_here(prompts, battles):
     counted = replace(rows, columns=columns, weight=weight, clusters=Engine(table, group))
     here = BradleyTerry(misfit=False).fit(table)
     remote = BradleyTerry(misfit=False).fit(counted)
-    (way,), (expected,) = (board.settings["interval"]["clusters"] for board in (remote, here))
+    (way,), (expected,) = (board.settings.interval.clusters for board in (remote, here))
     assert way == pytest.approx(expected)
     for entry in here:
         other = remote[entry.model]

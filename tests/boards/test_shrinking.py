@@ -74,7 +74,7 @@ def test_a_shrunk_difference_means_what_it_says_where_a_plain_one_is_twice_too_l
             rating = ratings_of(board, models)
             sums += truth @ rating, rating @ rating
         covered += held(found, truth)
-        spread.append(found.settings["shrink"]["sd"] / POINTS_PER_LOGIT)
+        spread.append(found.settings.shrink.sd / POINTS_PER_LOGIT)
     assert plain[0] / plain[1] < 0.55
     assert 0.8 < shrunk[0] / shrunk[1] < 1.25  # 1.03 over 40 runs; four of them scatter by a tenth
     assert np.mean(covered) >= 0.94
@@ -103,7 +103,7 @@ def test_dependent_battles_count_less_and_intervals_still_hold():
         truth, table = world(rng, 20, 0.7, 50, 25, 1.3)
         board = BradleyTerry(shrink=True).fit(table)
         covered += held(board, truth)
-        dispersion.append(board.settings["shrink"]["dispersion"])
+        dispersion.append(board.settings.shrink.dispersion)
     assert np.mean(covered) >= 0.94
     assert np.mean(dispersion) > 1.2
 

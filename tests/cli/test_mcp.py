@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 import sys
 import time
 from base64 import b64decode
@@ -22,6 +21,7 @@ from mcp_types import CallToolResult, Tool
 
 import tiltyard as ty
 from tests.cli.conftest import ROOT, Run
+from tests.forked import Forked, command
 from tiltyard.cli.mcp import FileRoot
 from tiltyard.errors import OptionError
 from tiltyard.options import BoardOptions, CompareOptions, GateOptions, PlanOptions, options_of
@@ -417,9 +417,10 @@ def test_a_root_that_is_no_folder_is_one_line(tiltyard: Run, home: Path) -> None
 class Pipe:
     """A server process that is spoken to line by line."""
 
-    def __init__(self, root: Path) -> None:
-        command = [sys.executable, "-m", "tiltyard", "mcp", "--root", str(root)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    def __init__(self, root: Path, folder: Path) -> None:
+        os.mkfifo(folder / "stdin")
+        self.process = Forked(folder, "mcp", command, "mcp", "--root", str(root), stdin=folder / "stdin", pipe=True)
+        self.stdin = (folder / "stdin").open("wb", buffering=0)
         hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
         assert self.ask(1, "initialize", hello)["id"] == 1
         self.send({"method": "notifications/initialized"})
@@ -428,9 +429,7 @@ class Pipe:
         self.write(json.dumps({"jsonrpc": "2.0", **message}))
 
     def write(self, line: str) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(line.encode() + b"\n")
-        self.process.stdin.flush()
+        self.stdin.write(line.encode() + b"\n")
 
     def read(self) -> dict[str, Any]:
         assert self.process.stdout is not None
@@ -450,8 +449,10 @@ class Pipe:
             assert self.read()["params"]["progressToken"] == number
 
 
-def test_what_is_no_call_is_answered_and_work_ends_when_it_is_cancelled_or_nobody_listens(home: Path) -> None:
-    server = Pipe(home)
+def test_what_is_no_call_is_answered_and_work_ends_when_it_is_cancelled_or_nobody_listens(
+    home: Path, tmp_path: Path
+) -> None:
+    server = Pipe(home, tmp_path)
     try:
         server.write("{not json")
         assert server.read()["error"]["code"] == -32700
@@ -465,11 +466,8 @@ def test_what_is_no_call_is_answered_and_work_ends_when_it_is_cancelled_or_nobod
             pass
         assert time.monotonic() - start < 20
         server.work_long(6)
-        assert server.process.stdin is not None
-        server.process.stdin.close()
-        assert server.process.wait(10) == 0
+        server.stdin.close()
+        assert server.process.wait(10).returncode == 0
     finally:
+        server.stdin.close()
         server.process.kill()
-        server.process.wait()
-        assert server.process.stdout is not None
-        server.process.stdout.close()

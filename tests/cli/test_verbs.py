@@ -201,9 +201,9 @@ def test_a_function_prints_nothing_and_its_answer_is_what_the_command_prints(
     tiltyard: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     site = tmp_path / "site"
-    published, verified = ty.publish(BIRDS, site), ty.verify(site)
+    published, verified = ty.publish(TODAY, site), ty.verify(site)
     assert capsys.readouterr() == ("", "")
-    assert tiltyard("publish", BIRDS, str(site)).stdout == f"{published}\n"
+    assert tiltyard("publish", TODAY, str(site)).stdout == f"{published}\n"
     assert tiltyard("verify", str(site)).stdout == f"{verified}\n"
     assert tiltyard("verify", str(site), "--format", "json").stdout == f"{verified.to_json()}\n"
 

@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 import pytest
 from decision_rows import battle
 from lost_verdicts import run_folder
+from msgspec import UNSET
 
 import tiltyard as ty
 from tiltyard.decisions import plan_from_battles
@@ -112,10 +113,10 @@ def test_rows_that_do_not_count_make_no_dimension() -> None:
     assert ty.compare("v2", "v1", battles=[*STYLE, *join, *others, *back]).dimensions == ()
     weightless = [{**row, "weight": 0} for row in SAFETY]
     assert ty.compare("v2", "v1", battles=[*STYLE, *weightless]).gate().verdict == "better"
-    assert ty.rate([*STYLE, *weightless]).settings.get("dimensions") is None
+    assert ty.rate([*STYLE, *weightless]).settings.dimensions is UNSET
     people = [{**row, "source": "human"} for row in SAFETY]
-    assert ty.rate([*STYLE, *people], source="llm-judge").settings.get("dimensions") is None
-    assert ty.rate([*STYLE, *people]).settings["dimensions"] == ["safety", "style"]
+    assert ty.rate([*STYLE, *people], source="llm-judge").settings.dimensions is UNSET
+    assert ty.rate([*STYLE, *people]).settings.dimensions == ["safety", "style"]
     assert ty.compare("v2", "v1", battles=[*STYLE, *people], source="llm-judge").gate().verdict == "better"
 
 

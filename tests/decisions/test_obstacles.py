@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests import within
+from tests.decisions.decision_rows import battle
+from tests.sizes import size
 
 import tiltyard as ty
-import within
-from decisions.decision_rows import battle
-from sizes import size
 from tiltyard.battles import BattleTable, Codes, write_battles
 from tiltyard.boards import BradleyTerry, rate
 from tiltyard.decisions import compare_in, plan_from_battles

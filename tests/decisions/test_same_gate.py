@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from tests import within
+from tests.sizes import size
 
 import tiltyard as ty
-import within
 from tiltyard.boards import rate
 from tiltyard.cli.mcp import TOOLS, FileRoot
 from tiltyard.decisions import plan_from_battles
@@ -128,7 +129,7 @@ def test_battles_that_name_neither_prompt_nor_voter_decide_nothing_until_they_ar
 
 def test_a_win_rate_lies_in_its_own_interval() -> None:
     rng, seen = np.random.default_rng(5), 0
-    for world in range(25):
+    for world in range(size(12, soak=100)):
         n = int(rng.integers(4, 60))
         rows = even(n, wins=float(rng.uniform(0.2, 0.8)), seed=world)
         for row in rows:
@@ -149,7 +150,7 @@ def test_a_win_rate_lies_in_its_own_interval() -> None:
                 (found.direct.wins + 0.5 * found.direct.ties)
                 / (found.direct.wins + found.direct.losses + found.direct.ties)
             )
-    assert seen > 200
+    assert seen > 8 * (world + 1)
 
 
 def test_what_style_takes_from_a_win_rate_is_not_in_it() -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests import within
 from tests.records import replace
+from tests.sizes import size
 
 import tiltyard as ty
-import within
-from sizes import size
 from tiltyard.battles import BattleTable, Codes, concat, merge_equal, read_battles, write_battles
 from tiltyard.boards import BradleyTerry, rate, settle_sides, with_sides
 from tiltyard.decisions import compare_in, plan_from_battles, plan_top

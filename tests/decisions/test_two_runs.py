@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from decision_rows import battle
-from tests.records import replace
 from tests.sizes import size
 
 import tiltyard as ty
@@ -224,7 +223,8 @@ def test_boards_of_other_methods_are_not_compared():
 
 
 def test_a_board_on_peoples_scale_is_not_compared_with_a_judges():
-    judge = ty.RatingsFile.of(ty.rate([battle("a", "b", winner, "q") for winner in ("model_a", "model_b", "tie")]))
-    people = replace(judge, details={**judge.details, "people": {"labels": 20}})
+    folder = Path(__file__).parents[2] / "examples" / "labels"
+    judge = ty.RatingsFile.of(ty.rate(folder / "judged.jsonl"))
+    people = ty.RatingsFile.of(ty.rate(folder / "judged.jsonl", people=folder / "people.csv"))
     with pytest.raises(OptionError, match="on people's scale"):
         ty.compare(people, judge)

@@ -1,4 +1,4 @@
-"""A log of 20,000 votes, made of nothing but Python's own generator: what an arena's events look like as JSON."""
+"""A log of 5,000 votes, made of nothing but Python's own generator: what an arena's events look like as JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from random import Random
 from typing import Any
 
-VOTES = 20_000
+VOTES = 5_000
 MODELS = [f"model-{letter}" for letter in "abcdefghijkl"]
 PROMPTS = [f"p{number:02d}" for number in range(15)]
 SECOND = 1_000_000

@@ -26,6 +26,7 @@ IN_MEMORY = "into memory: cleaned bytes are handed back"
 UNDER_A_NAME = "writes under the name that whole_file gave it"
 ELSEWHERE = {
     "files.py": "the home of writing",
+    "arena/store/outside.py": APPENDS,
     "bank/responses.py": APPENDS,
     "judging/cache.py": APPENDS,
     "llm/generation.py": APPENDS,

@@ -23,7 +23,7 @@ from tiltyard.judging import JudgeSettings, JudgingResult, LanguageModelJudge, j
 from tiltyard.llm import AskingParts, AskingSettings, Price, PriceTable, Progress, Reply, Request, Usage
 from tiltyard.llm.asking import Budget
 from tiltyard.llm.providers.scripted import ScriptedBatchProvider, ScriptedProvider
-from tiltyard.tournament.summary import usage_lines
+from tiltyard.tournament.run import usage_lines
 
 DEAR = PriceTable({"judge-1": Price(input=100, output=1000, cache_write_1h=200, cache_read=10)}, "2026-01-01")
 

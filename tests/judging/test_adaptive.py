@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import t
 
-from sizes import size
+from tests.sizes import size
 from tiltyard.errors import OptionError
 from tiltyard.judging import AdaptiveRounds, Design, ImaginedWorld, RoundGoal, RoundSettings, forecast
 from tiltyard.judging.adaptive import Estimates, choose, cuts, look_error, most_equal_pairs, play

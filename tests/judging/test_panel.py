@@ -22,6 +22,7 @@ from tiltyard.judging import (
     PanelJudge,
     RecordedJudge,
     VerdictLabel,
+    judge,
     measure_bias,
     panel_members,
     panel_name,
@@ -29,7 +30,7 @@ from tiltyard.judging import (
     study_panel,
     to_battle,
 )
-from tiltyard.judging.verdicts import combine_judgments, judge, most_votes, vote
+from tiltyard.judging.verdicts import combine_judgments, most_votes, vote
 from tiltyard.llm import AskingParts, AskingSettings, Price, PriceTable, Reply, Request
 from tiltyard.llm.asking import Budget
 from tiltyard.llm.provider import BatchState

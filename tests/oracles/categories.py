@@ -142,7 +142,7 @@ def compare(world: CategoryWorld, runs: int, seed: int, **options: Any) -> PoolF
             apart = against_truth(rate_by(table, "category", estimator, leave_out=lambda _: None), truth)
         except RatingError:
             apart = {}
-        sd.append(next(iter(pooled_boards.values())).settings["pool"]["sd"] / POINTS_PER_LOGIT)
+        sd.append(next(iter(pooled_boards.values())).settings.pool.sd / POINTS_PER_LOGIT)
         for value, (error, inside, wide, ranked) in pooled.items():
             held.append(inside.mean())
             width.append(float(np.mean(wide[np.isfinite(wide)])) if np.isfinite(wide).any() else math.nan)

@@ -73,7 +73,7 @@ def notes(world: MisfitWorld, runs: int, seed: int, **options: object) -> dict[s
     found = []
     for child in np.random.SeedSequence(seed).spawn(runs):
         board = BradleyTerry(**options).fit(world.draw(np.random.default_rng(child)))
-        found.append(board.details["misfit"].get("notes", []))
+        found.append(board.details.misfit.notes or [])
     names = ("pairs", "ties", "drift", "slot")
     return {name: sum(name in one for one in found) / runs for name in names} | {
         "any": sum(bool(one) for one in found) / runs

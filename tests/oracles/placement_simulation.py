@@ -9,6 +9,7 @@ Each `simulate_…(runs, seed)` is a pure function: tests and benchmarks print t
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from oracles.anchors import exact_anchors
 from oracles.simulation import LOG_NU, Coverage, arena_battles, repeat, results, table_of
 from tiltyard.battles import concat
 from tiltyard.judging import Judgment, Matchup, Verdict, VerdictLabel, settle
-from tiltyard.placement.manifest import JUDGE_SCALE, PEOPLE_SCALE
+from tiltyard.placement.folder import JUDGE_SCALE, PEOPLE_SCALE
 from tiltyard.placement.rating import HumanBoard, Recipe, judge_scale, rate_new_model, to_points
 from tiltyard.placement.robustness import check_families
 from tiltyard.placement.rounds import judged_battles
@@ -42,7 +43,7 @@ from tiltyard.ratings import (
     sandwich,
 )
 from tiltyard.ratings.bradley_terry import fit
-from tiltyard.ratings.one_model import OneRank
+from tiltyard.ratings.judge_scale import OneRank
 from tiltyard.ratings.tie_models import DAVIDSON
 
 SPREAD = 150.0 / POINTS_PER_LOGIT
@@ -70,6 +71,11 @@ def holds(ends: tuple[float | None, float | None], truth: float) -> bool:
 # The judge is the scale: anchors are known, battles follow the model.
 
 
+def level_of(critical: float) -> float:
+    """The level at which an interval of independent battles has this many standard errors to either side."""
+    return math.erf(critical / math.sqrt(2.0))
+
+
 def simulate_known_anchors(
     runs: int,
     seed: int,
@@ -82,7 +88,7 @@ def simulate_known_anchors(
     parameter: float = LOG_NU,
     prompt_spread: float = 0.0,
     looks: int = 1,
-    critical: float | None = None,
+    critical: float = 1.96,
 ) -> tuple[Coverage, Coverage]:
     """Intervals of the strength, and rank intervals, where anchors are exact.
 
@@ -102,8 +108,8 @@ def simulate_known_anchors(
         for look in range(1, looks + 1):
             seen = _first_rows(rows, battles * look // looks)
             found = fit_one(anchors, seen, TIE_MODELS[ties])
-            held &= holds(found.interval(0.95, critical=critical), truth)
-            rank = rank_of_one(found, exact, level=0.95, critical=critical)
+            held &= holds(found.interval(level_of(critical)), truth)
+            rank = rank_of_one(found, exact, level=level_of(critical))
             rank_held &= bool(rank.low <= rank_truth[0] and rank_truth[1] <= rank.high)
         ranked.append(float(rank_held))
         return float(held)
@@ -218,7 +224,7 @@ def simulate_judge(runs: int, seed: int, *, position: str = "middle", **world: A
 
 
 def simulate_judge_looks(
-    runs: int, seed: int, *, position: str = "middle", looks: int = 5, critical: float | None = None, **world: Any
+    runs: int, seed: int, *, position: str = "middle", looks: int = 5, critical: float = 1.96, **world: Any
 ) -> Coverage:
     """How often the calibrated interval holds at every one of several looks at a growing number of battles."""
     setting = World(**world)
@@ -233,7 +239,7 @@ def simulate_judge_looks(
         columns = (new.opponent, new.share, new.shown_first, new.weight, new.cluster)
         ends = [setting.orders * (setting.battles * look // looks) for look in range(1, looks + 1)]
         placed = [place_on_scale(scale, anchors, NewModelVerdicts(*(part[:end] for part in columns))) for end in ends]
-        return float(all(holds(look.interval(0.95, critical=critical), truth) for look in placed))
+        return float(all(holds(look.interval(level_of(critical)), truth) for look in placed))
 
     return repeat(runs, seed, one)
 

@@ -228,9 +228,9 @@ def simulate_style(runs: int, seed: int, *, battles: int = 1500) -> tuple[Covera
             {"len_a": long_a, "len_b": long_b},
         )  # fmt: skip
         board = BradleyTerry(control=("len",), **UNCHECKED).fit(table)
-        found = board.details["coefficients"]
+        found = board.details.coefficients
         hits = [
-            found[name]["ci_low"] <= POINTS_PER_LOGIT * true <= found[name]["ci_high"]
+            found[name].ci_low <= POINTS_PER_LOGIT * true <= found[name].ci_high
             for name, true in (("first slot", 0.25), ("len", 0.4))
         ]
         shares.append(float(np.mean(hits)))
@@ -297,13 +297,13 @@ def simulate_slot_by_prompt(runs: int, seed: int, *, prompts: int = 13, entrants
         gap = np.take_along_axis(on_prompt, a, 1) - np.take_along_axis(on_prompt, b, 1)
         result = results((gap + rng.normal(0.3, 0.8, (n, 1))).ravel(), rng)
         table = table_of(entrants, a.ravel(), b.ravel(), result, np.repeat(np.arange(n), len(first)))
-        return BradleyTerry(slot=True, **UNCHECKED).fit(table).details["coefficients"]["first slot"]
+        return BradleyTerry(slot=True, **UNCHECKED).fit(table).details.coefficients["first slot"]
 
-    truth = slot_of(40_000, np.random.default_rng(seed))["points"]
+    truth = slot_of(40_000, np.random.default_rng(seed)).points
 
     def one(rng: np.random.Generator) -> float:
         found = slot_of(prompts, rng)
-        return float(found["ci_low"] <= truth <= found["ci_high"])
+        return float(found.ci_low <= truth <= found.ci_high)
 
     return repeat(runs, seed, one)
 

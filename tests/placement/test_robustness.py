@@ -12,6 +12,7 @@ from tests.cli.conftest import Run
 from tests.placement.conftest import example, only_folder, read_json, run_ok
 from tests.sizes import size
 from tiltyard.boards import Leaderboard, RatingEntry
+from tiltyard.boards.record import BoardSettings
 from tiltyard.errors import OptionError
 from tiltyard.options import PlaceOptions
 from tiltyard.placement.robustness import families_of, sensitivity
@@ -26,7 +27,7 @@ def board(**ratings: float) -> Leaderboard:
         )
         for place, (name, rating) in enumerate(sorted(ratings.items(), key=lambda item: -item[1]), start=1)
     )
-    return Leaderboard(entries=entries, settings={}, n_battles=9)
+    return Leaderboard(entries=entries, settings=BoardSettings(), n_battles=9)
 
 
 def test_a_bias_of_d_points_moves_the_rating_by_d_and_the_places_with_it() -> None:

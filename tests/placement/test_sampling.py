@@ -7,6 +7,7 @@ import math
 import sys
 from collections import Counter
 from functools import partial
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -18,9 +19,9 @@ import tiltyard
 from oracles import sampling_simulation as simulation
 from tiltyard.placement.human_arena import Cells
 from tiltyard.placement.sampling import (
-    SAMPLERS,
     Belief,
     Chooser,
+    Sampler,
     expected_information,
     information_limit,
     variance_after_one_more,
@@ -73,7 +74,7 @@ def arenas(draw):
     return cells, np.array(eligible), np.array(strength), cap, taken
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", get_args(Sampler))
 @given(arena=arenas(), n=st.integers(0, 40), seed=st.integers(0, 3))
 def test_every_choice_is_allowed_fresh_before_used_and_as_long_as_possible(sampler, arena, n, seed):
     cells, eligible, strength, cap, taken = arena
@@ -102,7 +103,7 @@ def test_every_choice_is_allowed_fresh_before_used_and_as_long_as_possible(sampl
     assert len(chosen) == n or not open_cells()
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", get_args(Sampler))
 def test_the_same_seed_chooses_the_same_panel(sampler):
     chooser = chooser_of(simulation.own_question_each(10, 500), sampler)
     first, again = (chooser.choose(50, None, [], rng(7)).tolist() for _ in range(2))
@@ -110,7 +111,7 @@ def test_the_same_seed_chooses_the_same_panel(sampler):
     assert (first != chooser.choose(50, None, [], rng(8)).tolist()) == (sampler != "head")
 
 
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", get_args(Sampler))
 def test_an_arena_without_opponents_gives_an_empty_panel(sampler):
     chooser = chooser_of(cells_of((0, 0), (1, 1)), sampler, eligible=[False, True], strength=[0.0, math.nan])
     assert chooser.choose(5, None, [], rng()).tolist() == []
@@ -118,7 +119,7 @@ def test_an_arena_without_opponents_gives_an_empty_panel(sampler):
 
 
 @pytest.mark.parametrize("cap", [None, 0, 1, 2])
-@pytest.mark.parametrize("sampler", SAMPLERS)
+@pytest.mark.parametrize("sampler", get_args(Sampler))
 def test_the_capacity_is_the_length_of_the_longest_panel(sampler, cap):
     cells = cells_of((0, 0, 0), (0, 1, 0), (1, 0, 1), (2, 1, 0), (3, 2, -1), (3, 1, -1), (4, 0, -1))
     chooser = chooser_of(cells, sampler, per_language=cap)

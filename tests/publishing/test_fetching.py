@@ -176,6 +176,30 @@ def test_a_header_is_looked_at_each_time_that_it_is_sent(small: PublishedFolder)
             assert "show it otherwise" in str(verify(address).exception), name
 
 
+@pytest.mark.parametrize(("name", "value"), [("X y", "1"), ("X ", "1"), ("X", "a\r"), ("Ré", "1")])
+def test_a_line_that_is_no_header_hides_none_behind_it(small: PublishedFolder, name: str, value: str) -> None:
+    """Python takes it for the end of the headers, browsers go on: they followed the refresh."""
+    files = everything(small.folder)
+
+    def hiding(request: BaseHTTPRequestHandler) -> None:
+        begin(request, files["index.html"])
+        request.send_header(name, value)
+        request.send_header("Refresh", "0; url=other.html")
+        request.end_headers()
+        request.wfile.write(files["index.html"])
+
+    with served(files, index_html=hiding) as (address, _):
+        assert "show it otherwise" in str(verify(address).exception)
+
+
+def test_a_host_that_leads_in_a_circle_and_an_address_that_is_none_are_told_in_one_line() -> None:
+    with served({}, witness_jsonl=redirect("/board/witness.jsonl")) as (address, _):
+        told = str(verify(f"{address}/witness.jsonl").exception)
+    assert "it answers 302." in told
+    assert "\n" not in told
+    assert isinstance(verify("http://[::1").exception, OptionError)
+
+
 def test_what_is_no_page_is_not_sent_as_one_and_the_address_shows_the_front_page(small: PublishedFolder) -> None:
     files = everything(small.folder)
     rows = headed(files["battles.jsonl"], "content-type", "text/html")

@@ -113,13 +113,19 @@ FORGERIES: dict[str, Change] = {
     ),
     "an empty folder": lambda folder: (folder / "Audited by NIST").mkdir(),
 }
+OF_PARTS_AND_PICTURES = {
+    "battle files taken out, a rating of 9999",
+    *("no boards", "no boards, another writer", "another address", "another title"),
+    *("another picture", "a page that is called a picture"),
+}
+"""What only a folder with boards of parts and with pictures has; the others are tried on one with few pages."""
 
 
 @pytest.mark.parametrize("name", FORGERIES)
 def test_whoever_cheats_and_makes_all_hashes_anew_is_found(
-    published: PublishedFolder, tmp_path: Path, name: str
+    published: PublishedFolder, small: PublishedFolder, tmp_path: Path, name: str
 ) -> None:
-    folder = copied(published.folder, tmp_path)
+    folder = copied((published if name in OF_PARTS_AND_PICTURES else small).folder, tmp_path)
     FORGERIES[name](folder)
     made_anew(folder)
     done = verify(str(folder))
@@ -461,7 +467,7 @@ def test_no_random_edit_of_a_board_agrees(
 ) -> None:
     tried = 0
     folder = small.folder if source == "battles" else arena.folder
-    for name, copy in random_edits(folder, tmp_path, size(8, soak=300)):
+    for name, copy in random_edits(folder, tmp_path, size(3, soak=300)):
         tried += 1
         done = verify(str(copy))
         assert done.exit_code in (1, 2, 3), f"{name}: {done.output}"
@@ -471,7 +477,7 @@ def test_no_random_edit_of_a_board_agrees(
             name,
             done.exception,
         )
-    assert tried > 30
+    assert tried > 2 * len(KINDS)
 
 
 def test_the_same_world_with_parts_and_pictures_agrees(tmp_path: Path) -> None:

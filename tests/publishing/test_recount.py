@@ -66,7 +66,7 @@ def test_a_browser_counts_the_board_again_and_rates_what_filters_leave(
     tab._page.goto(f"{address}/index.html")
     said = counted(tab)
     assert said.startswith(
-        "Counted again: 180 battles, 4 models: names, order, ratings and counts are as this page shows"
+        "Counted again: 180 battles, 4 models: names, order, ratings, wins, losses and ties are as this page has them"
     )
     assert said.endswith(
         "This code came from the same place as the page, so the independent check is the command above."
@@ -137,6 +137,7 @@ def test_what_a_reader_sees_is_compared_not_what_lies_behind_it(
         "does not hold its rating": (f">{second.ci_low:.0f}</data>", ">3000</data>"),
         "this page counts": (f">{second.wins:.0f}</data>", ">999</data>"),
         "places 9 do not hold place": ('<span class="rank">', '<span class="rank">9</span><span class="rank" hidden>'),
+        "model 0: this page says 2000": ("</thead>", "<tr><th>model 0</th><td>1</td><td>2000</td></tr></thead>"),
         "this page has 3 models, its battles 4": (row.removeprefix("<tbody>"), ""),
     }
     try:

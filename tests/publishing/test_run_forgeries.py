@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from published_folders import everything
 from test_forgeries import KINDS, edited
 from tests import within
@@ -22,7 +23,7 @@ from typer.testing import CliRunner
 
 from tiltyard import __version__
 from tiltyard.cli.main import make_app
-from tiltyard.demo.shipped import copy_material
+from tiltyard.demo.steps import copy_material
 from tiltyard.errors import TiltyardError
 from tiltyard.files import write_json
 from tiltyard.reporting import write_report
@@ -68,7 +69,7 @@ def rounds(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("rounds")
     copy_material(home / "demo")
     asked = ("run", "demo/tournament.yaml", "--mode", "headline", "--until", "top")
-    done = within.run(home, *asked, "--n-perms", "20", "--yes", "--output-dir", "run")
+    done = within.run(home, *asked, "--limit-pairs", "80", "--n-perms", "20", "--yes", "--output-dir", "run")
     assert done.returncode == 0, done.stderr
     return home / "run"
 
@@ -149,14 +150,14 @@ PLACEMENTS: dict[str, Change] = {
     "an earlier round, and the report": rewritten(
         objects("manifest.json", lambda said: said["rounds"][0].update(rating=1905.0))
     ),
-    "rounds without end": objects("manifest.json", lambda said: said.update(rounds=said["rounds"][:1] * 500_000)),
+    "rounds without end": objects("manifest.json", lambda said: said.update(rounds=said["rounds"][:1] * 50_000)),
     "what was judged of people's battles": rows("calibration.jsonl", lambda row: row.update(dimension="truth")),
     "weights of people's decisions": rows("calibration.jsonl", lambda row: row.update(weight=50)),
     "a text twice": doubled("texts.jsonl"),
     "a key more of a text": rows("texts.jsonl", lambda row: row.update(audited="yes"), 1),
     "a key twice in the usage": text("usage.json", "{", '{"judge_model": "openai/gpt-5", '),
     "no usage, and the report": rewritten(lambda folder: (folder / "usage.json").unlink()),
-    "biases without end": objects("manifest.json", lambda said: said["recipe"].update(sensitivity=[25.0] * 200_000)),
+    "biases without end": objects("manifest.json", lambda said: said["recipe"].update(sensitivity=[25.0] * 20_000)),
     "a forged second entry before the right one": objects("elo_ratings.json", second_entry),
     "the judge of the ratings": objects("elo_ratings.json", lambda said: said.update(judge_model="openai/gpt-5")),
     "the judge of the manifest": objects("manifest.json", lambda said: said.update(judge_model="openai/gpt-5")),
@@ -240,6 +241,7 @@ RUNS: dict[str, Change] = {
         )(folder),
     ],
     "arrays cut off": lambda folder: (folder / "elo_per_perm.npz").write_bytes(b"PK"),
+    "arrays cut in the middle": lambda folder: os.truncate(folder / "elo_per_perm.npz", 900),
     "a member that is no array": lambda folder: packed(folder / "elo_per_perm.npz", "audited.txt", b"yes"),
     "a header that is none": lambda folder: packed(
         folder / "elo_per_perm.npz", "audited.npy", b"\x93NUMPY\x01\x00\x76\x00{'descr': ('<f8'" + b" " * 103
@@ -294,8 +296,13 @@ def test_rounds_decide_what_their_verdicts_give(rounds: Path, tmp_path: Path, na
     forged(rounds, tmp_path, rewritten(ROUNDS[name]))
 
 
-@pytest.mark.parametrize("goal", ["top", "order", "width:300", "budget:200"])
-@pytest.mark.parametrize("judges", [1, 3])
+@pytest.mark.parametrize(
+    ("goal", "judges"),
+    [
+        *(("top", 1), ("top", 3), ("order", 3), ("width:300", 1), ("budget:200", 3)),
+        *(pytest.param(*one, marks=pytest.mark.soak) for one in (("order", 1), ("width:300", 3), ("budget:200", 1))),
+    ],
+)
 def test_honest_rounds_agree(tmp_path: Path, goal: str, judges: int) -> None:
     copy_material(tmp_path / "demo")
     names = [f"recorded/{name}.jsonl" for name in ("verdicts", "second", "third")[:judges]]
@@ -451,14 +458,63 @@ def test_no_random_edit_of_what_follows_agrees(run: Path, placement: Path, tmp_p
 def test_what_a_maker_says_is_printed_with_its_value_and_makes_no_line_of_its_own(run: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(run, tmp_path / run.name))
     said = json.loads((copy / "manifest.json").read_bytes())
-    said |= {"entrants": [*said["entrants"], "gpt-9"], "title": "Mine\nagrees with itself", "limit_pairs": 17}
+    said |= {
+        "finished_at": None,
+        "entrants": [*said["entrants"], "gpt-9"],
+        "title": "Mine\nagrees with itself",
+        "limit_pairs": 17,
+    }
     (copy / "manifest.json").write_text(json.dumps(said, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     done = verify(str(copy))
     own = done.stdout.partition("of its maker, and not checked:\n")[2].splitlines()
     assert any(line.startswith("  entrants: ") and '"gpt-9"' in line for line in own)
-    assert "  limit_pairs: 17" in own
+    assert {"  limit_pairs: 17", "  finished_at: null"} <= {*own}
     assert "  title: Mine\\nagrees with itself" in own
     assert "WRONG: manifest.json: the title" in done.stdout
+
+
+def scored_run(home: Path, says: list[dict[str, Any]], **more: Any) -> Path:
+    """A run of scores alone, by a judge that reads from a script."""
+    shutil.copytree(EXAMPLES / "tournament", home, ignore=shutil.ignore_patterns("judgments"))
+    config = yaml.safe_load((home / "tournament.yaml").read_text("utf-8")) | more
+    config["judge"]["task"] = "scores"
+    config["rubrics"] = {"calibration": {**config["rubrics"]["calibration"], "scale": "1-10"}}
+    (home / "tournament.yaml").write_text(yaml.safe_dump(config), "utf-8")
+    (home / "judge.yaml").write_text(yaml.safe_dump({"rules": says}), "utf-8")
+    done = within.run(home, "run", "tournament.yaml", "--mode", "headline", "--yes", "--output-dir", "run")
+    assert done.returncode == 0, done.stderr
+    return home / "run"
+
+
+def test_scores_agree_as_a_whole_beside_canaries_and_count_their_own_failures(tmp_path: Path) -> None:
+    rules = [{"when": ["pencils"], "say": "Both are dear."}, {"say": ["SCORE: 7", "SCORE: 4"]}]
+    folder = scored_run(tmp_path / "t", rules, canaries=True)
+    canaries = json.loads((folder / "manifest.json").read_bytes())["results"]["canaries"]["calibration scores"]
+    assert sum(kind["failed"] for kind in canaries["kinds"]) == 1
+    scores = json.loads((folder / "score_results.json").read_bytes())["calibration"]
+    assert (scores["failed"], scores["failures"]) == (0, {}), "failures on canaries say nothing of the answers"
+    done = verify(str(folder))
+    assert done.exit_code == 0, done.output
+    assert {"  canaries", "  texts in scores/"} <= {*done.stdout.splitlines()}
+    objects("score_results.json", lambda said: said["calibration"].update(failures={"unparsed": 1}))(folder)
+    assert "WRONG: score_results.json" in verify(str(folder)).stdout
+
+
+def test_that_one_order_was_judged_is_said_where_nothing_shows_it(tmp_path: Path) -> None:
+    folder = scored_run(tmp_path / "t", [{"say": ["SCORE: 7", "SCORE: 4"]}])
+    assert ", orders 2" in verify(str(folder)).stdout
+    rewritten(objects("manifest.json", lambda said: said["results"].update(both_orders=False)))(folder)
+    assert ", orders 1" in verify(str(folder)).stdout
+
+
+def test_a_run_that_lacks_the_second_order_of_all_agrees(run: Path, tmp_path: Path) -> None:
+    home = Path(shutil.copytree(run.parent, tmp_path / "t", ignore=shutil.ignore_patterns("run")))
+    for path in (home / "judgments").glob("judgments_*.jsonl"):
+        lines = path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(b"".join(line for line in lines if not json.loads(line)["position_swap"]))
+    done = within.run(home, "run", "tournament.yaml", "--mode", "headline", "--skip-judging", "--output-dir", "run")
+    assert done.returncode == 0, done.stderr
+    assert verify(str(home / "run")).exit_code == 0
 
 
 def test_a_report_that_was_taken_away_is_not_vouched_for(run: Path, tmp_path: Path) -> None:

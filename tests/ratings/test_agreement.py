@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.sizes import size
 
-from tiltyard.ratings import against_the_rest, cohen_kappa, krippendorff_alpha, share_estimate
+from tests.sizes import size
+from tiltyard.ratings import against_the_rest, krippendorff_alpha, pair_kappa, share_estimate
 
 O = -1  # noqa: E741 - nothing said
 KRIPPENDORFF = np.array(
@@ -38,13 +38,13 @@ def test_two_observers_and_two_categories_as_in_krippendorffs_section_a() -> Non
 def test_cohens_kappa_of_fifty_grant_proposals() -> None:
     first = np.repeat([1, 1, 0, 0], [20, 5, 10, 15])
     second = np.repeat([1, 0, 1, 0], [20, 5, 10, 15])
-    kappa, n = cohen_kappa(first, second)
+    kappa, n = pair_kappa(first, second)
     assert (round(kappa, 6), n) == (0.4, 50)  # observed .7, by chance .5
 
 
 def test_one_category_says_nothing_about_agreement() -> None:
     assert math.isnan(krippendorff_alpha(np.zeros((9, 3), dtype=np.int64)).value)
-    assert math.isnan(cohen_kappa(np.zeros(4, dtype=np.int64), np.zeros(4, dtype=np.int64))[0])
+    assert math.isnan(pair_kappa(np.zeros(4, dtype=np.int64), np.zeros(4, dtype=np.int64))[0])
     assert krippendorff_alpha(np.full((3, 2), -1)).n == 0
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.sizes import size
 
 from oracles import plain_bradley_terry as plain
 from oracles.plain_bradley_terry import FIRST, SECOND, TIE, Row, as_comparisons, some_rows
+from tests.sizes import size
 from tiltyard.ratings import TIE_MODELS, bootstrap, bootstrap_strengths, count_pairs, fit_bounded, sandwich
 from tiltyard.ratings.bootstrap import draw_counts, resampling_units
 from tiltyard.ratings.bradley_terry import fit

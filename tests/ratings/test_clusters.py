@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.records import replace
 
 from oracles.plain_bradley_terry import as_comparisons, some_rows
+from tests.records import replace
 from tiltyard.ratings import ClusteredRows, ClusterSizes, clusters, count_pairs, sandwich
 from tiltyard.ratings.bradley_terry import fit
 from tiltyard.ratings.clusters import SumOfSquares

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.records import replace
 
 from oracles.plain_bradley_terry import FIRST, SECOND, TIE, Row, as_comparisons, some_rows
+from tests.records import replace
 from tiltyard import types
 from tiltyard.ratings import OWN_CLUSTER, comparisons, count_pairs, in_both, sandwich, sum_by
 from tiltyard.ratings.bradley_terry import fit

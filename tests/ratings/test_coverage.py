@@ -10,9 +10,9 @@ from __future__ import annotations
 import sys
 
 import pytest
-from tests.sizes import size
 
 from oracles import simulation
+from tests.sizes import size
 
 FEW, MANY = size(12, soak=300), 2000
 """Runs per world in a test that every run has, and in the tests of a soak."""

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.sizes import size
 
 from oracles.plain_bradley_terry import FIRST, SECOND, TIE, Row, as_comparisons
+from tests.sizes import size
 from tiltyard.errors import NotConverged
 from tiltyard.ratings import HALF, Reach, bounded, count_pairs, fit_bounded, graph, islands, reach, ties_bounded
 from tiltyard.ratings.bradley_terry import fit

@@ -6,10 +6,10 @@ import itertools
 
 import numpy as np
 import pytest
-from tests.records import replace
-from tests.sizes import size
 
 from oracles.plain_bradley_terry import FIRST, SECOND, TIE, Row, as_comparisons, some_rows
+from tests.records import replace
+from tests.sizes import size
 from tiltyard.ratings import (
     TIE_MODELS,
     battles_to_swap,

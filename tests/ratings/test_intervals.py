@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from tests.records import replace
 
 from oracles import plain_bradley_terry as plain
 from oracles.plain_bradley_terry import FIRST, SECOND, TIE, Row, Shape, as_comparisons, some_rows
+from tests.records import replace
 from tiltyard.ratings import (
     FEW,
     FEWEST_CLUSTERS,

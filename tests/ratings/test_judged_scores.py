@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
+from tests.sizes import size
 from tiltyard.ratings import corrected_difference, score_difference, separation
 from tiltyard.types import Floats
 
-RUNS = 500
+RUNS = size(300, soak=2_000)
 
 
 def grades(rng: np.random.Generator, prompts: int, quality: float) -> tuple[Floats, Floats]:
@@ -23,11 +26,16 @@ def grades(rng: np.random.Generator, prompts: int, quality: float) -> tuple[Floa
     return people[0] - people[1], judge[0] - judge[1]
 
 
+@cache
+def true_difference() -> float:
+    """What people's grades differ by, whatever a judge says."""
+    return float(grades(np.random.default_rng(0), 1_000_000, 0.0)[0].mean())
+
+
 @pytest.mark.parametrize("quality", [0.0, 0.4, 0.9])
 @pytest.mark.parametrize(("labelled", "prompts"), [(20, 40), (20, 200), (100, 150), (200, 1000)])
 def test_intervals_hold_the_truth_whatever_the_judge(quality: float, labelled: int, prompts: int) -> None:
-    rng = np.random.default_rng(7)
-    truth = float(grades(rng, 1_000_000, quality)[0].mean())
+    rng, truth = np.random.default_rng(7), true_difference()
     held, widths, alone = 0, [], []
     for _ in range(RUNS):
         people, judge = grades(rng, prompts, quality)

@@ -8,9 +8,9 @@ import time
 import numpy as np
 import pytest
 from scipy.sparse import csc_array
-from tests.records import replace
 
 from oracles.simulation import arena_battles, results, table_of
+from tests.records import replace
 from tiltyard.battles import BattleTable, Codes
 from tiltyard.boards import BradleyTerry
 from tiltyard.boards.bradley_terry import zero_weights
@@ -240,7 +240,7 @@ def test_drawn_intervals_hold_the_truth_and_no_place_is_wrong(monkeypatch):
                 held.append(entry.ci_low <= truth[at[entry.model]] <= entry.ci_high)
             wrong += not entry.rank_low <= rank[at[entry.model]] <= entry.rank_high
         assert any("standard errors from 192 random draws" in remark for remark in board.remarks)
-        assert board.settings["interval"]["draws"] == 192
+        assert board.settings.interval.draws == 192
         assert board.arrays["standard_errors"].shape == (150,)
         assert "difference_errors" not in board.arrays
     assert 0.93 <= np.mean(held) <= 0.985
@@ -249,7 +249,7 @@ def test_drawn_intervals_hold_the_truth_and_no_place_is_wrong(monkeypatch):
 
 def test_a_bootstrap_keeps_the_whole_covariance(monkeypatch):
     _, board = board_of_many(monkeypatch, np.random.default_rng(12), 110, ci="bootstrap", rounds=20)
-    assert "draws" not in board.settings["interval"]
+    assert not board.settings.interval.draws
     assert board.arrays["difference_errors"].shape == (110, 110)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.records import replace
-from tests.sizes import size
 
 from oracles.labelled_worlds import LabelledWorld, hold
+from tests.records import replace
+from tests.sizes import size
 from tiltyard.ratings import HALF, Comparisons, LabelledMatchups, count_pairs, fit_with_people, sandwich
 from tiltyard.ratings.bradley_terry import fit
 from tiltyard.ratings.tie_models import DAVIDSON

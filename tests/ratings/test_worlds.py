@@ -6,9 +6,9 @@ In each skewed world intervals that treat every battle as independent fail, so a
 from __future__ import annotations
 
 import pytest
-from tests.sizes import size
 
 from oracles.worlds import World, anchored_coverage, simulate
+from tests.sizes import size
 
 ZIPF = World("200 prompts by Zipf's law", battles=1500, prompts=200, prompt_zipf=1.5, interaction=1.5)
 DOMINANT = World(

@@ -66,6 +66,7 @@ def ratings(folder: Path) -> Made:
         ("--method", "elo-perm", "--n-perms", "5", "--k-sweep", "8,32"),
         ("--method", "glicko2"),
         ("--method", "winrate"),
+        ("--shrink",),
     ]
     boards = [json.loads(command(folder, "rate", birds, *wish, "--format", "json")) for wish in wishes]
     labelled = [str(EXAMPLES / "labels" / name) for name in ("judged.jsonl", "people.csv")]
@@ -79,6 +80,10 @@ def ratings(folder: Path) -> Made:
     unbeaten = json.loads(ty.rate([row, row]).to_json())
     ring = [{**row, "model_a": f"m{i}", "model_b": f"m{(i + 1) % 302}"} for i in range(302)]
     unchecked = json.loads(ty.rate(ring).to_json())
+    named = [{"x": "a", "y": "b", "winner": "model_a", "source": "human"}] * 2
+    mapped = json.loads(ty.rate(named, map={"model_a": "x", "model_b": "y"}).to_json())
+    logs = [ROOT / "tests" / "battles" / "logs" / f"birds_{version}.eval" for version in ("v1", "v2")]
+    banded = json.loads(ty.rate(logs, dimension="includes", as_battles=True, tie_band=0.1).to_json())
     parted = json.loads(ty.rate([{**row, "dimension": name} for name in ("style", "safety")]).to_json())
     for name in ("where", "battles_sha256", "tiltyard_version"):
         assert name in unbeaten
@@ -95,6 +100,8 @@ def ratings(folder: Path) -> Made:
             unbeaten,
             unchecked,
             parted,
+            mapped,
+            banded,
             *by.pop("boards").values(),
             *pooled["boards"].values(),
         ],

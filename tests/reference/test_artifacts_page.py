@@ -131,7 +131,8 @@ def test_every_field_is_documented_and_every_documented_field_appears(artifacts:
         if found := undocumented(fields, rows) | sometimes_missing(fields, rows):
             wrong[title] = found
     assert wrong == {}
-    assert never_made(documented(files_page, "Ratings file"), artifacts["Ratings file"]) == set()
+    rare = {"interval.draws", "engine", "centre"}  # of more than 2,000 models, of Spark, and on published boards
+    assert never_made(documented(files_page, "Ratings file"), artifacts["Ratings file"]) == rare
 
 
 def test_every_table_of_the_database_is_documented(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ import msgspec
 import numpy as np
 import pytest
 from markdown_it import MarkdownIt
-from placement_folders import make_placement
 from run_folders import make_run
 from tests.arena.small_worlds import START, Log, honest_chooser, new_log, play
 from tests.browsers import Tab
+from tests.reporting.placement_folders import make_placement
 from tests.within import run
 
 from tiltyard.arena import WeeklyReport, weekly_report

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 from page_tree import Page, read_page, rows
-from placement_folders import Shape, make_placement
 from run_folders import ENTRANTS, SCRIPT, make_run
 from tests.browsers import Tab
+from tests.reporting.placement_folders import Shape, make_placement
 
 import tiltyard as ty
 from tiltyard.decisions import RunComparison

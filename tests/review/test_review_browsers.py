@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -12,14 +9,14 @@ import pytest
 from playwright.sync_api import Browser, Error, Page
 
 from tests.browsers import broken_rules, new_context
+from tests.forked import Forked, command
 from tests.processes import free_port, wait_for
 from tests.review.teams import MODELS, counted, new_review
 from tiltyard.review import Review
 
 
-def serve(review: Review, port: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tiltyard", "review", "serve", str(review.folder), "--port", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+def serve(review: Review, port: int) -> Forked:
+    process = Forked.anywhere(command, "review", "serve", str(review.folder), "--port", str(port))
     wait_for(f"http://127.0.0.1:{port}/", process)
     return process
 
@@ -60,8 +57,7 @@ def test_three_browsers_to_the_end_with_kills(browser: Browser, tmp_path: Path, 
             turn += 1
             assert turn < 40
             if turn in (2, 4):
-                server.send_signal(signal.SIGKILL)
-                server.wait()
+                assert server.kill()
                 server = serve(review, port)
                 for page in pages.values():
                     page.reload()

@@ -128,7 +128,7 @@ def test_those_who_do_not_read_are_found_and_careful_people_are_not() -> None:
 def test_judge_and_people_together_cover_what_the_panel_thinks(people: tuple[str, ...]) -> None:
     share = panel_share(people)
     truth = 400 * np.log10(share / (1 - share)) / 2
-    runs = size(120, soak=1_000)
+    runs = size(60, soak=1_000)
     covered = 0
     for seed in range(runs):
         result, judged = reviewed(people, 1_000 + seed)

@@ -126,19 +126,19 @@ def test_a_mistake_that_a_test_notices_is_killed_and_the_checkout_stays_as_it_is
     from pathlib import Path
     sys.path.insert(0, {str(TOOLS)!r})
     import mutate
-    module = "tiltyard.validity.publication"
+    module = "tiltyard.arena.publication"
     planted = [one for one in mutate.all_mutations([module])[module] if "rule.met" in one.after]
     (mutation,) = [one for one in planted if one.after.startswith("any(")]
     found = []
     with tempfile.TemporaryDirectory() as folder:
         workers = mutate.Workers(2, Path(folder), libraries=())
         for name in ("each_rule_alone", "confidence"):
-            turns = [["tests/validity/test_badges_and_coverage.py", "-k", name]]
+            turns = [["tests/arena/test_badges_and_coverage.py", "-k", name]]
             workers.start(partial(mutate.attempt, mutation=mutation, turns=turns), found.append)
         workers.finish()
     print(json.dumps(sorted([one["outcome"], one["by"]] for one in found)))
     """
-    source = mutate.path_of("tiltyard.validity.publication")
+    source = mutate.path_of("tiltyard.arena.publication")
     before = source.read_bytes()
     done = subprocess.run(
         [sys.executable, "-c", dedent(script)], capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS

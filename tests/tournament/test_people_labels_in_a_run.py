@@ -10,6 +10,7 @@ import shutil
 from collections import Counter
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -256,7 +257,8 @@ def labels_from(*numbers: list[int], draws: int = 1) -> dict[str, object] | None
     rows = [sheet[n] for sheet, chosen in zip(sheets, numbers, strict=False) for n in chosen]
     for number, row in enumerate(rows):
         row["winner"] = "AB"[number % 3 == 0]
-    return ty.rate(JUDGED, people=read_sheet(rows, JUDGED, key)).details["people"]["draw"]
+    board = ty.rate(JUDGED, people=read_sheet(rows, JUDGED, key))
+    return msgspec.to_builtins(board.details.people.draw)
 
 
 def test_labels_of_a_sheet_carry_its_draw() -> None:

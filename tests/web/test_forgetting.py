@@ -27,25 +27,14 @@ from tests.web.test_reasons import explain
 from tiltyard.arena import DAY, KEPT, SECOND, Arena, EntryRules, Limits, Policy, SettingsChanged, clock, limits_of
 from tiltyard.arena.commands import CloseExpired
 from tiltyard.arena.policy import RetentionRules
-from tiltyard.arena.store import (
-    Outside,
-    Quota,
-    Store,
-    forget_everybody,
-    forget_networks,
-    forget_voters,
-    hashed,
-    make_invitations,
-    site_texts,
-    tidy,
-)
+from tiltyard.arena.store import Outside, Quota, Store, hashed, make_invitations, site_texts
 from tiltyard.arena.store.database import SCHEMA
 from tiltyard.arena.store.erasing import TABLES as ERASABLE
-from tiltyard.arena.store.forgetting import TABLES
+from tiltyard.arena.store.forgetting import TABLES, forget_everybody, forget_networks, forget_voters, tidy
 from tiltyard.arena.store.outside import deletion
 from tiltyard.arena.store.verify import verify
 from tiltyard.errors import StoreError
-from tiltyard.validity import networks_of
+from tiltyard.web.networks import networks_of
 from tiltyard.web.visitors import derived_key
 
 HOME, OFFICE = "203.0.113.77", "198.51.100.7"
@@ -782,7 +771,8 @@ def state_of(url: str) -> tuple[bool, ...]:
         "SELECT count(*) FROM reports WHERE reason <> ''",
         "SELECT count(*) FROM counters WHERE key LIKE '%session%' AND key NOT LIKE 'session:address%'",
     )
-    return tuple(bool(sql(url, query)[0][0]) for query in asked)
+    ((*counts,),) = sql(url, f"SELECT {', '.join(f'({query})' for query in asked)}")
+    return tuple(map(bool, counts))
 
 
 @pytest.mark.parametrize("everybody", [False, True])

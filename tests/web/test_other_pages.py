@@ -116,26 +116,26 @@ def test_the_validity_page_says_what_the_report_says(site: BoardSite) -> None:
     ):
         assert sentence in page
         assert sentence in written or sentence.startswith("Entered:")  # which names models, here as visitors know them
-    for exposures, target in zip(report.exposure.exposures, report.exposure.targets, strict=True):
-        assert f"{exposures:,} {target:.1f}" in page
+    for one in report.coverage_fairness.models:
+        assert f"{one.exposures:,} {one.target:.1f}" in page
 
 
 def test_the_validity_page_leads_with_what_is_out_of_bounds(site: BoardSite) -> None:
     report = site.world.snapshot.study.weekly
     page = site.client.get("/validity").text
     first = page.split('<section id="odd">', 1)[1].split("</section>", 1)[0]
-    thin = sum(pair.completeness < 1.0 for pair in report.pairs)
-    off = int((~report.exposure.within).sum())
+    thin = sum(pair.completeness < 1.0 for pair in report.pair_completeness)
+    off = sum(not one.within for one in report.coverage_fairness.models)
     assert (f"{thin} adjacent pair" in first) == (thin > 0)
     assert (f"{off} model" in first and 'href="#fairness"' in first) == (off > 0)
     assert page.index('<section id="odd">') < page.index('<details class="fold" id="checked">')
     calm = replace(
         report,
-        pairs=(),
+        pair_completeness=(),
         quality=(),
-        exposure=replace(report.exposure, tolerance=99.0),
-        stability=replace(report.stability, left_band=()),
-        churn=replace(report.churn, swaps=()),
+        coverage_fairness=replace(report.coverage_fairness, models=()),
+        confidence_stability=replace(report.confidence_stability, left_band=()),
+        top_churn=replace(report.top_churn, swaps=()),
     )
     assert out_of_bounds(calm) == []
 
@@ -143,7 +143,7 @@ def test_the_validity_page_leads_with_what_is_out_of_bounds(site: BoardSite) -> 
 def test_the_validity_page_calls_models_by_the_names_that_visitors_know(site: BoardSite) -> None:
     report = site.world.snapshot.study.weekly
     page = site.client.get("/validity").text
-    assert report.churn.entered == (NEWCOMER,)
+    assert report.top_churn.entered == (NEWCOMER,)
     assert f"Entered: {NAMES[MODELS.index(NEWCOMER)]}." in text_of(page)
     drawn = set(re.findall(r'class="name">\d+  ([^<]+)<', page))
     assert {html.unescape(name) for name in drawn} == set(NAMES)

@@ -82,8 +82,8 @@ def test_the_writer_outlives_a_failure_between_requests(
 ) -> None:
     with Arena.open(sqlite_url) as arena:
         arena.append(catalog())
-        fails = Fails(arena._writer._idle, 1_000_000, error)
-        monkeypatch.setattr(arena._writer, "_idle", fails)
+        fails = Fails(arena._idle, 1_000_000, error)
+        monkeypatch.setattr(arena, "_idle", fails)
         wait_until(lambda: arena.failures.total >= 2)
         served = arena.serve("ann")
         fails.left = 0

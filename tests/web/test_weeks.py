@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.web.board_fixtures import BoardSite, board_site, week_of_votes
 from tiltyard.arena import events as e
 from tiltyard.arena.simulation.ledger import FIRST_DAY
-from tiltyard.arena.store import Store, Week, kept_weeks, week_texts, weeks_with_votes
-from tiltyard.arena.store.weeks import GRACE
+from tiltyard.arena.store import Store, kept_weeks, week_texts, weeks_with_votes
+from tiltyard.arena.store.weeks import GRACE, Week
 from tiltyard.errors import OptionError
 from tiltyard.reporting import keep_finished_weeks, write_folder
 

@@ -15,28 +15,25 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from tiltyard.arena import coverage as evenness
+from tiltyard.arena.coverage import pair_completeness, pair_coverage_scores, prompt_coverage, prompts_needed
 from tiltyard.arena.policy import BadgeRules
-from tiltyard.arena.ratings import Ratings
-from tiltyard.arena.state import ArenaState
-from tiltyard.arena.units import HOUR
-from tiltyard.types import Floats
-from tiltyard.validity import (
+from tiltyard.arena.publication import (
     Badge,
     Floor,
     Publication,
     badge,
     confidence_percent,
-    expected_scores,
     order_rule,
-    pair_completeness,
-    pair_coverage_scores,
     places_rule,
-    prompt_coverage,
-    prompts_needed,
+    publication,
     voter_rule,
 )
-from tiltyard.validity import coverage as evenness
-from tiltyard.validity.publication import publication
+from tiltyard.arena.ratings import Ratings
+from tiltyard.arena.state import ArenaState
+from tiltyard.arena.units import HOUR
+from tiltyard.arena.voters import expected_scores
+from tiltyard.types import Floats
 
 OrderedBy = Literal["legacy_elo", "conservative"]
 
@@ -124,7 +121,6 @@ class BoardRow(msgspec.Struct, frozen=True):
 
     @property
     def places(self) -> int | None:
-        """How many places its range of ranks has."""
         return None if self.rank_low is None or self.rank_high is None else self.rank_high - self.rank_low + 1
 
 
@@ -156,7 +152,6 @@ class LiveBoard(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def top_tier(self) -> tuple[BoardRow, ...]:
-        """The official top tier, best first."""
         return tuple(row for row in self.rows if row.official_top)
 
     def __getitem__(self, model: str) -> BoardRow:
@@ -267,11 +262,6 @@ def raw_ratings(state: ArenaState) -> dict[str, float]:
     now = state.ratings
     rating = now.rating if state.phase >= OFFICIAL_FROM else now.legacy
     return {state.catalog.models[model].model: float(rating[model]) for model in official_order(state)}
-
-
-def contenders(state: ArenaState) -> list[int]:
-    """The contender band: the top models by conservative score, in any phase."""
-    return state.order()[: state.policy.contender_band]
 
 
 def counted_votes(state: ArenaState) -> int:

@@ -158,7 +158,6 @@ class Catalog:
             self.answers_off.add(response_id)
 
     def withdraw(self, response_id: str) -> None:
-        """Never serve or show an answer again."""
         self.withdrawn.add(response_id)
         self.answers_off.add(response_id)
 
@@ -171,14 +170,7 @@ class Catalog:
         elif what == "model":
             self.name_model(without_text(self.models[self.model(name)]))
 
-    def count_shown(self, a: int, b: int, prompt: int) -> None:
-        self.matchups += 1
-        shown = self.shown.view
-        shown[a, prompt] += 1
-        shown[b, prompt] += 1
-
     def was_shown(self, prompt: int) -> bool:
-        """Whether a current answer to this prompt was ever shown."""
         return bool(self.shown.view[:, prompt].any())
 
     def fresh(self, until: int) -> NDArray[np.bool_] | None:

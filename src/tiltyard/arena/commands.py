@@ -172,8 +172,9 @@ class MatchupCommand(Command[R]):
     def _decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:
         raise NotImplementedError
 
-    def reply(self, ballot: Ballot, now: int, state: ArenaState) -> R:
-        raise NotImplementedError
+    def reply(self, ballot: Ballot, now: int, state: ArenaState) -> R | None:  # noqa: ARG002
+        """What the caller gets if it is done."""
+        return None
 
 
 class _WithReceipt(MatchupCommand[Receipt]):
@@ -186,13 +187,6 @@ class _WithReceipt(MatchupCommand[Receipt]):
         a, b = state.catalog.models[ballot.a], state.catalog.models[ballot.b]
         names = Names(model_a=a.model, model_b=b.model, display_a=a.display_name, display_b=b.display_name)
         return Receipt(matchup_id=ballot.id, choice=ballot.choice, names=names)
-
-
-class _WithoutReply(MatchupCommand[None]):
-    """A command without a result: it is done or refused."""
-
-    def reply(self, ballot: Ballot, now: int, state: ArenaState) -> None:  # noqa: ARG002
-        return None
 
 
 @dataclass(eq=False, repr=False)
@@ -240,14 +234,14 @@ class RevealNames(_WithReceipt):
         return voting.reveal(ballot, now) if later is None else Decision(ballot, refusal=later)
 
 
-class SkipMatchup(_WithoutReply):
+class SkipMatchup(MatchupCommand[None]):
     """Skip a matchup."""
 
     def _decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:  # noqa: ARG002
         return voting.skip(ballot, now)
 
 
-class UndoVote(_WithoutReply):
+class UndoVote(MatchupCommand[None]):
     """Undo a recent vote whose names were held back."""
 
     def _decide(self, ballot: Ballot, now: int, state: ArenaState) -> Decision:  # noqa: ARG002
@@ -255,7 +249,7 @@ class UndoVote(_WithoutReply):
 
 
 @dataclass(eq=False, repr=False)
-class ReportAnswer(_WithoutReply):
+class ReportAnswer(MatchupCommand[None]):
     """Report one answer of a matchup to the operator; a second report of the same answer is not kept."""
 
     side: Literal["A", "B"]
@@ -268,7 +262,7 @@ class ReportAnswer(_WithoutReply):
 
 
 @dataclass(eq=False, repr=False)
-class ExplainVote(_WithoutReply):
+class ExplainVote(MatchupCommand[None]):
     """Say why one voted so: with tags of the policy, and with a comment, which is kept outside the log."""
 
     tags: Sequence[str]

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 
 from tiltyard.arena.offline import CLUSTERS, rate_options
-from tiltyard.arena.service import clock
 from tiltyard.arena.store.checkpoints import load_votes
 from tiltyard.arena.store.desk import tags_by_matchup
 from tiltyard.arena.store.matchups import public_until
 from tiltyard.arena.store.reading import prompt_texts
 from tiltyard.arena.store.store import Store
+from tiltyard.arena.units import clock
 from tiltyard.arena.votes import battle_rows, vote_table
 from tiltyard.arena.weights import vote_weights
 

@@ -69,7 +69,6 @@ class FileIntake:
         return self.take_bytes(data, kind, where)
 
     def take_bytes(self, data: bytes, kind: AnswerKind, where: str) -> TakenFile:
-        """The content of a file, cleaned."""
         self._check(len(data), kind, where)
         source = hashlib.sha256(data).hexdigest()
         known = self._sources.get(source)
@@ -94,7 +93,6 @@ class FileIntake:
         return TakenFile(name, len(made.content), words_of(made.words))
 
     def load(self, names: Iterable[str]) -> list[CleanFile]:
-        """The new files among these."""
         return [
             CleanFile(
                 content=(Path(self._folder.name) / name).read_bytes(),

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import msgspec
 
@@ -50,8 +50,6 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """What the arena is called."""
     board: tuple[tuple[str, float, float], ...] = ()
     """Every model in the order shown: its name, the rating shown and its deviation. In phase 1 there is no board."""
-    ordered_by: Literal["", "conservative", "legacy_elo"] = ""
-    """What the rating shown is: `conservative`, or `legacy_elo` in phase 2."""
     votes: int = 0
     """Counted votes."""
     version: Annotated[str, msgspec.Meta(max_length=60)] = ""

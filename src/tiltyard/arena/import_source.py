@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from tiltyard.arena.media.cleaning import format_of
+from tiltyard.arena.media.cleaning import PLAIN, format_of
 from tiltyard.bank import AnswerKind, Response, read_responses, responses_path
 from tiltyard.errors import BankError
 from tiltyard.files import whole_file
@@ -27,12 +27,8 @@ PIECE_BYTES = 1 << 20
 LEFT_OUT = ("__MACOSX", ".DS_Store", "Thumbs.db", "desktop.ini")
 TEXTS = (".txt", ".md")
 KINDS = {
-    **dict.fromkeys(("PNG", "JPEG", "GIF", "WebP"), AnswerKind.IMAGE),
+    **{name: kind for name, (kind, _, _) in PLAIN.items()},
     **dict.fromkeys(("MP3", "WAV", "FLAC", "Ogg"), AnswerKind.AUDIO),
-    "SVG": AnswerKind.SVG,
-    "HTML": AnswerKind.HTML,
-    "JSON": AnswerKind.VOXEL,
-    "glTF": AnswerKind.MODEL3D,
     **dict.fromkeys(("MP4", "WebM"), AnswerKind.VIDEO),
 }
 CODE = {AnswerKind.SVG: "SVG", AnswerKind.HTML: "HTML", AnswerKind.VOXEL: "JSON"}
@@ -81,8 +77,13 @@ def unzip(path: Path, folder: Path, most_bytes: int) -> None:
             _check_entries(entries, path.name, most_bytes)
             left = most_bytes
             for entry in entries:
-                target = folder.joinpath(*PurePosixPath(entry.filename).parts)
-                written = _unpack(archive, entry, target, min(left, ENTRY_BYTES))
+                target, written = folder.joinpath(*PurePosixPath(entry.filename).parts), 0
+                target.parent.mkdir(parents=True, exist_ok=True)
+                with archive.open(entry) as file, whole_file(target) as unfinished, unfinished.open("wb") as out:
+                    # What a zip file says of sizes is not believed.
+                    while written <= min(left, ENTRY_BYTES) and (piece := file.read(PIECE_BYTES)):
+                        out.write(piece)
+                        written += len(piece)
                 left -= written
                 if written > ENTRY_BYTES:
                     raise _too_much(f"{path.name}: {entry.filename[:80]!r}", ENTRY_BYTES)
@@ -112,17 +113,6 @@ def _check_entries(entries: list[zipfile.ZipInfo], name: str, most_bytes: int) -
         seen.add(entry.filename.casefold())
     if sum(entry.file_size for entry in entries) > most_bytes:
         raise _too_much(name, most_bytes)
-
-
-def _unpack(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path, left: int) -> int:
-    """Unpack one file; returns its bytes, or more than are left: what a zip file says of sizes is not believed."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    written = 0
-    with archive.open(entry) as file, whole_file(target) as unfinished, unfinished.open("wb") as out:
-        while written <= left and (piece := file.read(PIECE_BYTES)):
-            out.write(piece)
-            written += len(piece)
-    return written
 
 
 def _too_much(name: str, most_bytes: int) -> BankError:

@@ -110,7 +110,6 @@ class Import:
         """The sizes of the files that new answers name, by hash."""
 
     def close(self) -> None:
-        """Delete the cleaned files that were kept for it."""
         self._intake.close()
 
     def lines(self) -> list[str]:
@@ -144,7 +143,6 @@ class Import:
         return [*lines, *naming_lines(self.telling, self.answers)]
 
     def add_prompts(self, bank: Path, *, reserve: bool) -> None:
-        """Prompts that are new, or whose text, subject or tags have changed."""
         catalog = self._catalog
         for prompt in read_text_prompts(bank, "an arena"):
             self._known.add(prompt.prompt_id)
@@ -194,7 +192,6 @@ class Import:
             self.bodies.append(e.ModelDisabled(model=name))  # new metadata does not re-enable a model
 
     def add_answers(self, name: str, folder: Path) -> None:
-        """Answers of a model that are new or have changed."""
         catalog = self._catalog
         for prompt_id, response in read_answers(folder, name).items():
             if response.answer_kind is AnswerKind.TEXT:
@@ -270,7 +267,6 @@ class Import:
             raise BankError(f"the answer of {response.entrant_id!r}: {kinds_differ(name, before, kind)}")
 
     def _present(self, model: str, prompt_id: str) -> str:
-        """The id of the model's answer to the prompt; empty if it has none."""
         catalog = self._catalog
         if not (catalog.has_model(model) and catalog.has_prompt(prompt_id)):
             return ""
@@ -337,7 +333,17 @@ def prepare_import(
         if bank is not None:
             plan.add_prompts(bank, reserve=reserve)
         described = {} if cards is None else read_cards(cards)
-        folders = {} if responses is None else response_files(responses)
+        folders: dict[str, Path] = {}
+        if responses is not None and responses.is_file():
+            if not (responses.name.startswith(PREFIX) and responses.name.endswith(SUFFIX)):
+                raise BankError(f"{responses}: a response file is called responses_<model>.jsonl. Rename it.")
+            folders[responses.name[len(PREFIX) : -len(SUFFIX)]] = responses.parent
+        elif responses is not None:
+            folders = dict.fromkeys(models_in(responses) if responses.is_dir() else (), responses)
+            if not folders:
+                raise BankError(
+                    f"{responses} has no responses_<model>.jsonl. Check the path, or fill it with `tiltyard generate`."
+                )
         spelled = {unicodedata.normalize("NFC", model.model): model.model for model in catalog.models}
         for name in dict.fromkeys([*folders, *described]):
             if (same := spelled.setdefault(unicodedata.normalize("NFC", name), name)) != name:
@@ -358,18 +364,6 @@ def carry_out(arena: Arena, plan: Import) -> None:
     """Write what an import found, a part at a time, each with its files."""
     for bodies, files in plan.parts():
         arena.append(bodies, files)
-
-
-def response_files(path: Path) -> dict[str, Path]:
-    """The folder of each model's response file, by model."""
-    if path.is_file():
-        if not (path.name.startswith(PREFIX) and path.name.endswith(SUFFIX)):
-            raise BankError(f"{path}: a response file is called responses_<model>.jsonl. Rename it.")
-        return {path.name[len(PREFIX) : -len(SUFFIX)]: path.parent}
-    result = models_in(path) if path.is_dir() else []
-    if not result:
-        raise BankError(f"{path} has no responses_<model>.jsonl. Check the path, or fill it with `tiltyard generate`.")
-    return dict.fromkeys(result, path)
 
 
 def in_parts(bodies: list[Any]) -> list[list[Any]]:

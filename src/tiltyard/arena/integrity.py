@@ -17,9 +17,7 @@ from numpy.typing import NDArray
 from tiltyard.arena.events import MAY_NAME, SELF_NAMING, Excluded, Flagged, ModelAdded
 from tiltyard.arena.policy import FlagRules, Limits
 from tiltyard.arena.units import DAY, HOUR, MINUTE, SECOND
-from tiltyard.arena.votes import VoteTable
-from tiltyard.arena.weights import ContestedModel
-from tiltyard.validity import (
+from tiltyard.arena.voters import (
     LEAST_VOTES,
     Anomaly,
     SessionActs,
@@ -34,6 +32,8 @@ from tiltyard.validity import (
     share_flag,
     surprises,
 )
+from tiltyard.arena.votes import VoteTable
+from tiltyard.arena.weights import ContestedModel
 
 Act = Literal["vote", "matchup", "session", "undo", "skip", "report"]
 """The visitor actions that are limited."""
@@ -194,22 +194,15 @@ LISTED = 5
 
 def naming_lines(flags: Sequence[AnswerFlag], answers: int, listed: int = LISTED) -> list[str]:
     """How many of so many answers are held because they name their authors, how many may, and the first of each."""
-    held, doubtful = [flag for flag in flags if flag.held], [flag for flag in flags if not flag.held]
+    heads = {
+        True: "held {}: they contain their author's name; read them, and release with `arena prompts serve-answer ID`",
+        False: "flagged {}, and served: a word in them may name their author; hold with `arena prompts hide-answer ID`",
+    }
     lines = []
-    for some, head in (
-        (
-            held,
-            "held {}: they contain their author's name; read them, and release with `arena prompts serve-answer ID`",
-        ),
-        (
-            doubtful,
-            "flagged {}, and served: a word in them may name their author; hold with `arena prompts hide-answer ID`",
-        ),
-    ):
-        if some:
-            lines.append(
-                head.format(f"{len(some):,} of {answers:,} answers ({len(some) / answers:.1%})".replace("%", " %"))
-            )
+    for held, head in heads.items():
+        if some := [flag for flag in flags if flag.held is held]:
+            share = f"{len(some) / answers:.1%}".replace("%", " %")
+            lines.append(head.format(f"{len(some):,} of {answers:,} answers ({share})"))
             lines += [f"  {flag.model}, answer {flag.response_id}: “{flag.phrase}”" for flag in some[:listed]]
             lines += [f"  and {len(some) - listed:,} more" for _ in range(listed and len(some) > listed)]
     return lines

@@ -14,7 +14,14 @@ from tiltyard.arena.integrity import Act, limits_of
 from tiltyard.arena.policy import Limits, Policy
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.invitations import by_invitation, enter_by_invitation, invited
-from tiltyard.arena.store.visitors import KEYS_CHANGED, BlockKeys, Quota, QuotaCounter, enter_voter, known
+from tiltyard.arena.store.visitors import (
+    KEYS_CHANGED,
+    BlockKeys,
+    Quota,
+    QuotaCounter,
+    enter_voter,
+    known_among,
+)
 from tiltyard.arena.units import SECOND
 
 NOT_INVITED = "voting here is by invitation. Open the link that you were given, or ask for one."
@@ -28,34 +35,28 @@ class Limiter:
         self._blocks = BlockKeys()
         self._changed: int | None = None
 
-    def forget(self) -> None:
-        """Forget what was read: the transaction that wrote it may have failed."""
-        self._blocks.forget()
-        self.usage.forget()
-
     def check(self, connection: Connection, group: Sequence[Command[object]], policy: Policy, now: int) -> None:
         """Refuse commands of the forgotten, without an invitation or over a limit; the others get their block's key."""
         closed = policy.entry.invitation_only
         if closed:
             self._admit_invited(connection, group, now)
-        self._refuse_forgotten(connection, group)
+        asked = [command for command in group if isinstance(command, ServeMatchup | MatchupCommand)]
+        known = known_among(connection, "voter", [command.voter for command in asked if command.needs_cookie])
+        for one in asked:  # who was forgotten after the site recognized them
+            if one.needs_cookie and one.voter not in known and not one.refused:
+                one.refuse(voting.NotYours(NO_SUCH_MATCHUP))
         changed = self._check_quotas(connection, group, now, closed=closed)
         located = [command for command in group if command.block and not command.refused and not closed]
         if located and (changed is None or changed != self._changed):  # where nothing is limited nobody can tell
-            self.forget()
+            self._blocks.forget()
+            self.usage.forget()
             self._changed = changed
         if located:
-            keys = self._blocks.of(connection, [one.block for one in located], now, policy.retention.network_days)
+            keys = self._blocks.of(
+                connection, [command.block for command in located], now, policy.retention.network_days
+            )
             for command in located:
                 command.block_key = keys[command.block]
-
-    def _refuse_forgotten(self, connection: Connection, group: Sequence[Command[object]]) -> None:
-        """Refuse visitors of a site who were forgotten after the site recognized them."""
-        asked = [one for one in group if one.needs_cookie and isinstance(one, ServeMatchup | MatchupCommand)]
-        there = known(connection, "voter", [command.voter for command in asked])
-        for command in asked:
-            if command.voter not in there and not command.refused:
-                command.refuse(voting.NotYours(NO_SUCH_MATCHUP))
 
     def _admit_invited(self, connection: Connection, group: Sequence[Command[object]], now: int) -> None:
         """In a closed arena, refuse matchups and votes without a valid invitation, which stands for a block."""
@@ -77,16 +78,16 @@ class Limiter:
         In a `closed` arena limits count by invitation instead of address. The result tells whether somebody deleted
         keys of networks since; None: nothing was limited.
         """
-        limited = {
-            command: by_invitation(command.quotas, _invitation(command)) if closed else command.quotas
-            for command in group
-            if command.quotas and not command.refused
-        }
+        limited = {command: command.quotas for command in group if command.quotas and not command.refused}
+        if closed:  # they count by the invitation that is used now, or that the voter has
+            for command, quotas in limited.items():
+                key = command.invitation if isinstance(command, EnterVoter) else command.block_key
+                limited[command] = by_invitation(quotas, key)
         if not limited:
             return None
         used = self.usage.used(connection, [quota for quotas in limited.values() for quota in quotas], now)
         cookies = [command.cookie_hash for command in limited if isinstance(command, EnterVoter)]
-        entered = known(connection, "cookie_hash", cookies)
+        entered = known_among(connection, "cookie_hash", cookies)
         noted: list[Quota] = []
         for command, quotas in limited.items():
             if isinstance(command, EnterVoter) and command.cookie_hash in entered:
@@ -106,8 +107,8 @@ class Limiter:
 
     def note_abandoned(self, connection: Connection, voters: Sequence[str], limits: Limits, now: int) -> None:
         """Count matchups that these voters left until they expired like skipped ones; who was forgotten stays so."""
-        there = known(connection, "voter", voters)
-        quotas = [quota for voter in voters if voter in there for quota in session_quotas(limits, "skip", voter)]
+        known = known_among(connection, "voter", voters)
+        quotas = [quota for voter in voters if voter in known for quota in session_quotas(limits, "skip", voter)]
         self.usage.note(connection, quotas, now)
 
     def enter(self, connection: Connection, command: EnterVoter, now: int) -> None:
@@ -127,11 +128,6 @@ def session_quotas(limits: Limits, act: Act, voter: str) -> list[Quota]:
         for limit in limits_of(limits)
         if limit.act == act and limit.counted_by == "session"
     ]
-
-
-def _invitation(command: Command[object]) -> str:
-    """What limits of a closed arena count by: the invitation that is used now, or that the voter has."""
-    return command.invitation if isinstance(command, EnterVoter) else command.block_key
 
 
 def _span(seconds: int) -> str:

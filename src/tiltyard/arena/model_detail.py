@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
@@ -18,15 +17,16 @@ from tiltyard.arena.board import (
     live_board,
     official_order,
 )
+from tiltyard.arena.coverage import deficits, neighbours
 from tiltyard.arena.events import Choice
 from tiltyard.arena.state import ArenaState, CastVote, VoteStanding
 from tiltyard.arena.tallies import pair_of
+from tiltyard.arena.voters import expected_scores
 from tiltyard.arena.votes import VoteTable
 from tiltyard.battles import Outcome
 from tiltyard.errors import ArenaError
-from tiltyard.ratings import normal_quantile
+from tiltyard.ratings import normal_quantile, wilson
 from tiltyard.types import Floats, Ints
-from tiltyard.validity import deficits, expected_scores, neighbours, wilson
 
 RECENT = 20
 """Recent form looks at this many votes."""
@@ -228,7 +228,7 @@ def results_by_prompt_and_opponent(votes: VoteTable, model: int) -> Ints:
 def by_prompt(state: ArenaState, model: int) -> list[Record]:
     """The record of one model on every prompt of the catalog."""
     tallies, catalog = state.tallies, state.catalog
-    wins, expected = decisive_wins_on(state)[model], _expected_wins(state, model)
+    wins, expected = decisive_wins_on(state)[model], expected_by_prompt(state)[0][model]
     decisive, rated = tallies.decisive_on.view[model], tallies.rated_on.view[model]
     return [
         Record(
@@ -243,24 +243,13 @@ def by_prompt(state: ArenaState, model: int) -> list[Record]:
     ]
 
 
-def _expected_wins(state: ArenaState, model: int) -> Floats:
-    """The decisive wins that current ratings predict for one model, by prompt."""
-    expected = np.zeros(len(state.catalog.prompts))
-    rating, met = state.ratings.rating, state.tallies.pair_prompts
-    for rival in range(len(rating)):
-        chance = float(expected_scores(rating[model], rating[rival]))
-        for prompt, votes in met.get(pair_of(model, rival), {}).items():
-            expected[prompt] += votes * chance
-    return expected
-
-
 def _heatmap(state: ArenaState, model: int, order: Sequence[int]) -> Heatmap:
     catalog, policy = state.catalog, state.policy
     prompts = [prompt for prompt, enabled in enumerate(catalog.prompt_enabled) if enabled]
     rivals = [rival for rival in order if rival != model]
     counts = np.zeros((len(prompts), len(rivals)), dtype=np.int32)
     for column, rival in enumerate(rivals):
-        met = state.tallies.pair_prompts.get(pair_of(model, rival), Counter())
+        met = state.tallies.pair_prompts.get(pair_of(model, rival), {})
         counts[:, column] = [met.get(prompt, 0) for prompt in prompts]
     target = policy.adjacent_floor_votes / policy.adjacent_floor_prompts
     contender = model in state.order()[: policy.contender_band]

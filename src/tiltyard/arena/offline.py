@@ -93,7 +93,6 @@ class OfflineBoard(msgspec.Struct, frozen=True):
 
     @property
     def intervals(self) -> BoardIntervals:
-        """What the intervals rest on."""
         return msgspec.convert(self, BoardIntervals, from_attributes=True)
 
 
@@ -166,28 +165,23 @@ def offline_board(
                 note=entry.note,
             )
         )
+    words = {"len": "longer answers", "headings": "more headings", "lists": "more list items", "bold": "more bold text"}
+    worth = []
+    for name, result in (board.details.coefficients or {}).items():
+        points, low, high = result.points, result.ci_low, result.ci_high
+        around = "" if low is None or high is None else f" ({low:.0f} to {high:.0f})"
+        worth.append(f"{words.get(name, name)}: {points:+.0f} points{around}".replace("-", "−"))
     return OfflineBoard(
         tuple(rows),
         sum(row.votes for row in rows) // 2,
         CLUSTERS[rules.speak_for],
         SPEAKS_FOR[rules.speak_for],
         rules.anytime,
-        _tau([(row.rating, -row.live_rank) for row in rows if row.live_rank is not None]),
-        _tau([(row.rating, row.even_pairs_rating) for row in rows if row.even_pairs_rating is not None]),
-        (*board.remarks, *_worth(board.details.get("coefficients", {}))),
-        board.details.get("misfit"),
+        tau([(row.rating, -row.live_rank) for row in rows if row.live_rank is not None]),
+        tau([(row.rating, row.even_pairs_rating) for row in rows if row.even_pairs_rating is not None]),
+        (*board.remarks, *worth),
+        msgspec.to_builtins(board.details.misfit) if board.details.misfit else None,
     )
-
-
-def _worth(coefficients: Mapping[str, Mapping[str, float | None]]) -> list[str]:
-    """What each control is worth, in words."""
-    words = {"len": "longer answers", "headings": "more headings", "lists": "more list items", "bold": "more bold text"}
-    remarks = []
-    for name, result in coefficients.items():
-        points, low, high = (result[key] for key in ("points", "ci_low", "ci_high"))
-        around = "" if low is None or high is None else f" ({low:.0f} to {high:.0f})"
-        remarks.append(f"{words.get(name, name)}: {points:+.0f} points{around}".replace("-", "−"))
-    return remarks
 
 
 def _even_pairs(votes: VoteTable, estimator: BradleyTerry) -> Leaderboard:
@@ -267,8 +261,8 @@ def on_scale(
     return msgspec.structs.replace(board, rows=tuple(rows), centre=centre, slope=slope)
 
 
-def _tau(pairs: Sequence[tuple[float, float]]) -> float | None:
-    """Kendall's tau of two orders; None for fewer than two models or if one order is all ties."""
+def tau(pairs: Sequence[tuple[float, float]] | Floats) -> float | None:
+    """Kendall's tau of two orders; None for fewer than two models, or if one order is all ties."""
     if len(pairs) < 2:
         return None
     left, right = np.array(pairs, dtype=np.float64).T

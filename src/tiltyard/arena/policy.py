@@ -15,6 +15,7 @@ from tiltyard.arena.kept import DAYS
 from tiltyard.arena.reasons import BallotRules
 from tiltyard.errors import OptionError
 from tiltyard.ratings import Glicko2Settings
+from tiltyard.types import named
 
 TextsPublic = Literal["after_retirement", "always"]
 """When the answers to a prompt are public with their authors."""
@@ -74,14 +75,7 @@ class RatingRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """In legacy Elo only, BOTH_BAD is a loss of each model to an opponent with this rating. (§2)"""
 
     def glicko2(self) -> Glicko2Settings:
-        return Glicko2Settings(
-            rating=self.rating,
-            deviation=self.deviation,
-            volatility=self.volatility,
-            tau=self.tau,
-            deviation_min=self.deviation_min,
-            deviation_max=self.deviation_max,
-        )
+        return Glicko2Settings(**named(self, "rating deviation volatility tau deviation_min deviation_max"))
 
 
 class BadgeRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -12,7 +12,7 @@ import hashlib
 import json
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import msgspec
 
@@ -65,7 +65,7 @@ class PublicPrompt(_Row, frozen=True, kw_only=True, tag="prompt"):
     subject: str | None
     tags: tuple[str, ...]
     language: str
-    text: str
+    text: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$", max_length=64)]
     """The salted digest of what was asked."""
 
 

@@ -10,43 +10,29 @@ import base64
 import os
 
 ID_BYTES = 18
-"""144 random bits."""
-
-SEED_BYTES = 8
 SEED_BITS = 62
-
 AT_ONCE = 256
 
-_ids: list[str] = []
-_seeds: list[int] = []
+_stock: list[bytes] = []
 
 
 def random_id() -> str:
     """An unguessable name: 144 random bits."""
-    while True:
-        try:
-            return _ids.pop()
-        except IndexError:  # another thread may empty it again before this one takes its own
-            letters = base64.urlsafe_b64encode(os.urandom(ID_BYTES * AT_ONCE)).decode()
-            length = len(letters) // AT_ONCE
-            _ids.extend(letters[start : start + length] for start in range(0, len(letters), length))
+    return base64.urlsafe_b64encode(_draw()).decode()
 
 
 def random_seed() -> int:
     """A seed of 62 random bits."""
+    return int.from_bytes(_draw()) >> (8 * ID_BYTES - SEED_BITS)
+
+
+def _draw() -> bytes:
     while True:
         try:
-            return _seeds.pop()
-        except IndexError:
-            drawn = os.urandom(SEED_BYTES * AT_ONCE)
-            pieces = (drawn[start : start + SEED_BYTES] for start in range(0, len(drawn), SEED_BYTES))
-            _seeds.extend(int.from_bytes(piece, "big") >> (8 * SEED_BYTES - SEED_BITS) for piece in pieces)
+            return _stock.pop()
+        except IndexError:  # another thread may empty it again before this one takes its own
+            drawn = os.urandom(ID_BYTES * AT_ONCE)
+            _stock.extend(drawn[start : start + ID_BYTES] for start in range(0, len(drawn), ID_BYTES))
 
 
-def forget_stock() -> None:
-    """Throw away what was drawn ahead."""
-    _ids.clear()
-    _seeds.clear()
-
-
-os.register_at_fork(after_in_child=forget_stock)
+os.register_at_fork(after_in_child=_stock.clear)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.arena.events import Lane
-from tiltyard.arena.tallies import Grid, Pair, UpToDate, count_by_prompt, pair_of
+from tiltyard.arena.tallies import Grid, Pair, count_by_prompt, pair_of
 
 CONTENDER: Lane = "contender"
-
-RECOUNTED_AT = 256
-"""How many queued starts and landings, beyond twice those in flight, make a recount cheaper."""
 
 
 class Reserved(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -35,24 +31,17 @@ class Reserved(msgspec.Struct, frozen=True, gc=False, array_like=True):
     asked: int
     answer_a: int
     answer_b: int
-    lane: str
+    lane: Lane
     served_at: int
     expires_at: int
+
+    @property
+    def pair(self) -> Pair:
+        return pair_of(self.a, self.b)
 
 
 class Schedule:
     """Counts of served matchups. A served matchup is in flight, and counts as if voted on, until it is resolved."""
-
-    in_flight_on = UpToDate[Grid]()
-    """In flight by (model, prompt)."""
-    in_flight_pairs = UpToDate[Grid]()
-    """In flight by (model, model), both ways."""
-    in_flight_by_prompt = UpToDate[dict[Pair, dict[int, int]]]()
-    """In flight of each pair by prompt; prompts and pairs without any are left out."""
-    revision = UpToDate[int]()
-    """A number that grows whenever a count of matchups in flight changes."""
-    revised = UpToDate[NDArray[np.int64]]()
-    """By model: the revision at which its matchups in flight last changed."""
 
     def __init__(self, window: int, last_meetings: int) -> None:
         self.shown: list[int] = []
@@ -62,18 +51,22 @@ class Schedule:
         self.window: deque[tuple[int, int, str]] = deque(maxlen=window)
         """The latest served matchups: both models and the lane."""
         self.in_flight: dict[str, Reserved] = {}
+        self.in_flight_on = Grid()
+        """In flight by (model, prompt)."""
+        self.in_flight_pairs = Grid()
+        """In flight by (model, model), both ways."""
+        self.in_flight_by_prompt: dict[Pair, dict[int, int]] = {}
+        """In flight of each pair by prompt; prompts and pairs without any are left out."""
+        self.revision = 0
+        """A number that grows whenever a count of matchups in flight changes."""
+        self.revised: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        """By model: the revision at which its matchups in flight last changed."""
         self.meetings: dict[Pair, deque[int]] = {}
         """The prompts of each pair's latest served meetings."""
         self.contender_revision = 0
         """A number that grows whenever `by_contender_lane` changes."""
         self._in_window: list[int] = []
         self._by_contender_lane: list[int] = []
-        self._revision = 0
-        self._revised: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
-        self._in_flight_on, self._in_flight_pairs = Grid(), Grid()
-        self._in_flight_by_prompt: dict[Pair, dict[int, int]] = {}
-        self._flights: list[tuple[Reserved, int]] = []
-        self._recount = False
         self._last_meetings = last_meetings
         self._open_of: dict[str, list[str]] = {}
 
@@ -84,11 +77,9 @@ class Schedule:
 
     @property
     def by_contender_lane(self) -> NDArray[np.int64]:
-        """Those that the contender lane chose."""
         return np.array(self._by_contender_lane, dtype=np.int64)
 
     def open_of(self, voter: str) -> list[Reserved]:
-        """What a voter has open, the latest last."""
         return [self.in_flight[name] for name in self._open_of.get(voter, ())]
 
     def grow(self, models: int, prompts: int) -> None:
@@ -96,9 +87,9 @@ class Schedule:
         if missing:
             for counts in (self.shown, self.shown_as_a, self._in_window, self._by_contender_lane):
                 counts += [0] * missing
-            self._revised = np.concatenate([self._revised, np.zeros(missing, dtype=np.int64)])
-        self._in_flight_on.grow(models, prompts)
-        self._in_flight_pairs.grow(models, models)
+            self.revised = np.concatenate([self.revised, np.zeros(missing, dtype=np.int64)])
+        self.in_flight_on.grow(models, prompts)
+        self.in_flight_pairs.grow(models, models)
 
     def resize(self, window: int, last_meetings: int) -> None:
         """Apply new lengths; what falls out of the window no longer counts as exposure."""
@@ -112,7 +103,6 @@ class Schedule:
         self.meetings = {pair: deque(prompts, maxlen=last_meetings) for pair, prompts in self.meetings.items()}
 
     def serve(self, served: Reserved) -> None:
-        """Count a matchup, and keep it open."""
         a, b, window = served.a, served.b, self.window
         if len(window) == window.maxlen:
             self._expose(*window[0], -1)
@@ -122,14 +112,13 @@ class Schedule:
         self.shown[b] += 1
         self.shown_as_a[a] += 1
         self.lanes[served.lane] += 1
-        pair = (a, b) if a < b else (b, a)
-        meetings = self.meetings.get(pair)
-        if meetings is None:
-            meetings = self.meetings[pair] = deque(maxlen=self._last_meetings)
-        meetings.append(served.prompt)
+        self.meetings.setdefault(served.pair, deque(maxlen=self._last_meetings)).append(served.prompt)
+        self.reserve(served)
+
+    def reserve(self, served: Reserved) -> None:
         self.in_flight[served.matchup_id] = served
         self._open_of.setdefault(served.voter, []).append(served.matchup_id)
-        self._note_flight(served, 1)
+        self._count_in_flight(served, 1)
 
     def resolve(self, matchup_id: str) -> Reserved | None:
         """Release and return a reservation that was voted on, skipped or expired; None if it was not in flight."""
@@ -139,15 +128,8 @@ class Schedule:
             own.remove(matchup_id)
             if not own:
                 del self._open_of[served.voter]
-            self._note_flight(served, -1)
+            self._count_in_flight(served, -1)
         return served
-
-    def restore_in_flight(self, in_flight: Iterable[Reserved]) -> None:
-        """Restore what is in flight, and nothing else, from a saved state."""
-        self.in_flight = {served.matchup_id: served for served in in_flight}
-        for served in self.in_flight.values():
-            self._open_of.setdefault(served.voter, []).append(served.matchup_id)
-        self._recount = True
 
     def _expose(self, a: int, b: int, lane: str, sign: int) -> None:
         self._in_window[a] += sign
@@ -157,33 +139,12 @@ class Schedule:
             self._by_contender_lane[b] += sign
             self.contender_revision += 1
 
-    def _note_flight(self, served: Reserved, sign: int) -> None:
-        """Queue a start or a landing. They are counted when read; in a replay most have landed by then."""
-        if self._recount:
-            return
-        self._flights.append((served, sign))
-        if len(self._flights) > 2 * len(self.in_flight) + RECOUNTED_AT:
-            self._flights.clear()
-            self._recount = True
-
-    def _settle(self) -> None:
-        if not self._flights and not self._recount:
-            return
-        flights, self._flights = self._flights, []
-        self._revision += 1
-        if self._recount:
-            self._recount = False
-            self._in_flight_on.view[:] = 0
-            self._in_flight_pairs.view[:] = 0
-            self._in_flight_by_prompt.clear()
-            self._revised[:] = self._revision
-            flights = [(served, 1) for served in self.in_flight.values()]
-        on, pairs, by_prompt = self._in_flight_on.view, self._in_flight_pairs.view, self._in_flight_by_prompt
-        for served, sign in flights:
-            a, b, prompt = served.a, served.b, served.prompt
-            self._revised[a] = self._revised[b] = self._revision
-            on[a, prompt] += sign
-            on[b, prompt] += sign
-            pairs[a, b] += sign
-            pairs[b, a] += sign
-            count_by_prompt(by_prompt, *pair_of(a, b), prompt, sign)
+    def _count_in_flight(self, served: Reserved, sign: int) -> None:
+        a, b, prompt = served.a, served.b, served.prompt
+        self.revision += 1
+        self.revised[a] = self.revised[b] = self.revision
+        self.in_flight_on.view[a, prompt] += sign
+        self.in_flight_on.view[b, prompt] += sign
+        self.in_flight_pairs.view[a, b] += sign
+        self.in_flight_pairs.view[b, a] += sign
+        count_by_prompt(self.in_flight_by_prompt, served.pair, prompt, sign)

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import copy
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 from tiltyard.arena import events as e
 from tiltyard.arena.board import BoardRow, LiveBoard, live_board
-from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.events import MAY_NAME, SELF_NAMING, Event, Excluded, ModelAdded, Restored
-from tiltyard.arena.file_intake import words_of
+from tiltyard.arena.file_intake import WITH_WORDS, words_of
 from tiltyard.arena.following.replay import published_ratings
 from tiltyard.arena.integrity import (
     AnswerFlag,
@@ -29,14 +28,14 @@ from tiltyard.arena.integrity import (
     propose_exclusions,
     propose_unblinded,
 )
-from tiltyard.arena.policy import Policy
 from tiltyard.arena.ratings import rate_votes
 from tiltyard.arena.service import Arena
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import reading, site_texts
 from tiltyard.arena.store.checkpoints import decode_state, encode_state, load_votes
+from tiltyard.arena.store.files import read_file
 from tiltyard.arena.store.store import Store
-from tiltyard.arena.votes import CastVote, CatalogNames, VoteColumns, VoteStanding
+from tiltyard.arena.votes import CastVote, VoteColumns, VoteStanding
 from tiltyard.arena.weights import ContestedModel, contested_models
 
 SCREENED_AS = 4
@@ -61,26 +60,6 @@ class Screening(msgspec.Struct, frozen=True):
     def lines(self) -> list[str]:
         flags = [flag for flag in self.answers if flag.response_id in self.current - self.released]
         return naming_lines(flags, len(self.current), listed=0)
-
-
-class ScreenedState(msgspec.Struct, frozen=True, eq=False):
-    """What screening needs of a state, as it was after event `seq`."""
-
-    seq: int
-    latest: int
-    policy: Policy
-    names: CatalogNames
-    answers: frozenset[str]
-    """The answers that the arena has now."""
-    telling: frozenset[str]
-    """Those that were flagged and not released."""
-
-    @classmethod
-    def of(cls, state: ArenaState) -> ScreenedState:
-        """A copy of what is needed: the state may go on meanwhile."""
-        names = CatalogNames(list(state.catalog.models), list(state.catalog.prompts))
-        answers, telling = frozenset(state.catalog.response_ids.values()), frozenset(state.catalog.telling)
-        return cls(state.seq, state.latest, state.policy, names, answers, telling)
 
 
 class ScreenedAnswers:
@@ -111,7 +90,7 @@ class ScreenedAnswers:
 
 def screen(
     store: Store,
-    state: ArenaState | ScreenedState,
+    state: ArenaState,
     *,
     exclude: bool = False,
     votes: VoteColumns | None = None,
@@ -122,46 +101,40 @@ def screen(
     `votes` are all votes up to that state, in order, and `answers` what was found out before: what is not given is
     read from the database.
     """
-    view = state if isinstance(state, ScreenedState) else ScreenedState.of(state)
-    policy, models = view.policy, view.names.models
+    policy, catalog = state.policy, state.catalog
     if votes is None:
         with store.database.read() as connection:
-            _, votes, _ = load_votes(connection, view.seq)
-    table = votes.table(view.names, with_ids=True)
+            _, votes, _ = load_votes(connection, state.seq)
+    table = votes.table(catalog, with_ids=True)
     rating = rate_votes(table, policy.rating).rating
     voters = flag_voters(table, rating, policy.flags, reading.session_acts(store))
-    flagged = (answers or ScreenedAnswers()).follow(store, models)
+    flagged = (answers or ScreenedAnswers()).follow(store, catalog.models)
     by_voters = propose_exclusions(table, voters)
     shown = reading.answers_shown(store, (flag.response_id for flag in flagged))
     known = reading.flags_raised(store)
-    released = frozenset(name for name, flag in known if flag == SELF_NAMING) - view.telling
+    released = frozenset(name for name, flag in known if flag == SELF_NAMING) - catalog.telling
     told = [flag for flag in flagged if flag.response_id not in released]
     unblinded = propose_unblinded(table, [shown.get(name, ("", "")) for name in table.matchup_ids], told)
     proposals = [*by_voters, *([unblinded] if unblinded is not None else [])]
     chosen = proposals if exclude else accepted(policy.flags, by_voters, unblinded)
-    contested = contested_models(table, policy.defences, view.latest)
+    contested = contested_models(table, policy.defences, state.latest)
     events = events_of(voters, flagged, chosen, known, contested)
-    return Screening(voters, flagged, proposals, events, contested, view.answers, released)
-
-
-def screen_answers(store: Store, catalog: Catalog) -> list[AnswerFlag]:
-    """The answers that could be served and name their authors, or may, without those that were flagged before.
-
-    An answer that an administrator released stays released: it was flagged before.
-    """
-    current = set(catalog.response_ids.values())
-    known = reading.flags_raised(store)
-    result = _flags(store, catalog.models, sorted(current - {name for name, flag in known if flag == SELF_NAMING}))
-    return [flag for flag in result if flag.held or (flag.response_id, MAY_NAME) not in known]
+    return Screening(voters, flagged, proposals, events, contested, frozenset(catalog.response_ids.values()), released)
 
 
 def _flags(store: Store, models: Sequence[ModelAdded], names: Iterable[str]) -> list[AnswerFlag]:
-    by_name = {model.model: model for model in models}
-    answers = reading.texts_of(store, names)
-    return flag_answers(
-        (answer.response_id, by_name[answer.model], answer.prompt, f"{answer.text}\n{words_of(answer.source)}")
-        for answer in answers
-    )
+    by_name, asked = {model.model: model for model in models}, reading.prompt_texts(store)
+    with store.database.read() as connection:
+        answers = store.texts.get(connection, store.answers.seqs(connection, names)).values()
+
+    def texts() -> Iterator[tuple[str, ModelAdded, str, str]]:
+        for answer in answers:
+            assert isinstance(answer, e.ResponseAdded)
+            source = b"".join(read_file(store, answer.file)) if answer.answer_kind in WITH_WORDS else b""
+            words = words_of(source.decode("utf-8", "replace"))
+            yield answer.response_id, by_name[answer.model], asked.get(answer.prompt_id, ""), f"{answer.text}\n{words}"
+
+    return flag_answers(texts())
 
 
 def _titles(models: Sequence[ModelAdded]) -> list[str]:
@@ -178,7 +151,10 @@ def hide_self_naming(arena: Arena) -> list[str]:
     digest = hashlib.sha256(seen.encode()).hexdigest()
     if site_texts.site_text(arena.store, "screened") == digest:
         return []
-    result = screen_answers(arena.store, catalog)
+    current, known = set(catalog.response_ids.values()), reading.flags_raised(arena.store)
+    unflagged = sorted(current - {name for name, flag in known if flag == SELF_NAMING})  # one that was released, too
+    found = _flags(arena.store, catalog.models, unflagged)
+    result = [flag for flag in found if flag.held or (flag.response_id, MAY_NAME) not in known]
     if result:
         arena.append([flag.event for flag in result])
     site_texts.set_screened(arena.store, digest)

@@ -6,70 +6,27 @@ several processes may run an `Arena` each on one database.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from typing import Any, Generic, Self, TypeVar
-
-import numpy as np
+from typing import Self, TypeVar
 
 from tiltyard.arena import commands
-from tiltyard.arena.commands import Command, Mailbox, Receipt, ServedMatchup
+from tiltyard.arena.commands import Command, Receipt, ServedMatchup
 from tiltyard.arena.events import AnyBody, Choice
-from tiltyard.arena.matchmaking.choosing import Matchmaker
-from tiltyard.arena.matchmaking.matchup import Chooser
-from tiltyard.arena.randomness import random_id
-from tiltyard.arena.ratings import Ratings
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store.files import CleanFile
-from tiltyard.arena.store.forgetting import forget_again
 from tiltyard.arena.store.store import Store
 from tiltyard.arena.store.visitors import Quota
-from tiltyard.arena.thread_health import ThreadHealth
-from tiltyard.arena.writer import Load, Writer
+from tiltyard.arena.writer import Writer
 
 R = TypeVar("R")
 
-IDLE_SECONDS = 0.2
-"""How often an idle process checks for what others have written."""
 
-
-def clock() -> int:
-    """The time in microseconds since 1970."""
-    return time.time_ns() // 1000
-
-
-class Arena:
-    """An arena that takes votes. `chooser`, `now`, `rng` and `new_id` are passed in by tests and simulations.
-
-    Parameters:
-        store: The arena's database, opened.
-        chooser: Chooses matchups; passed in by tests and simulations.
-        now: The clock.
-        rng: Seeds of choices, passed in by tests and simulations; else the system's random numbers, so that nobody can
-            predict a choice from earlier ones.
-        new_id: Creates ids; passed in by tests and simulations.
-        idle_seconds: How often an idle writer checks for due work.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        *,
-        chooser: Chooser | None = None,
-        now: Callable[[], int] = clock,
-        rng: np.random.Generator | None = None,
-        new_id: Callable[[], str] = random_id,
-        idle_seconds: float = IDLE_SECONDS,
-    ) -> None:
-        forget_again(store)
-        self.store = store
-        self.now = now
-        self._writer = Writer(store, chooser or Matchmaker(), now, rng, new_id, idle_seconds)
+class Arena(Writer):
+    """An arena that takes votes: its writer, and what one asks of it."""
 
     @classmethod
     def open(cls, url: str) -> Arena:
-        """The arena at a URL, ready to serve."""
         return cls(Store.open(url))
 
     def serve(self, voter: str, quotas: Sequence[Quota] = (), *, block: str = "") -> ServedMatchup:
@@ -121,10 +78,6 @@ class Arena:
         commands.check_voter(cookie_hash)
         return self.store.known_voter(cookie_hash) or self.submit(commands.EnterVoter(cookie_hash)).result()
 
-    def choose_by(self, ratings: Ratings, seq: int) -> None:
-        """Choose matchups by these ratings, of the votes up to an event of the log, and by every later vote."""
-        self._writer.running.start_from = (ratings, seq)
-
     def read(self, look: Callable[[ArenaState], R]) -> R:
         """The result of `look` on the state, including everything acknowledged before.
 
@@ -134,27 +87,10 @@ class Arena:
 
     def submit(self, command: Command[R]) -> Future[R]:
         """A future for the answer. The command will be done, so it cannot be cancelled."""
-        waiting = _Waiting[R]()
-        self._writer.submit(command, waiting)
-        return waiting.future
-
-    def post(self, command: Command[R], mailbox: Mailbox) -> None:
-        """Submit without waiting: the mailbox gets the command back when its group is committed."""
-        self._writer.submit(command, mailbox)
-
-    def load(self) -> Load:
-        """How busy the writing thread is."""
-        return self._writer.load()
-
-    @property
-    def failures(self) -> ThreadHealth:
-        """What went wrong in the writing thread between requests."""
-        return self._writer.failures
-
-    def close(self) -> None:
-        """Finish what was submitted, then close the database."""
-        self._writer.close()
-        self.store.close()
+        answer = _Answer[R]()
+        answer.set_running_or_notify_cancel()
+        self.post(command, answer)
+        return answer
 
     def __enter__(self) -> Self:
         return self
@@ -163,16 +99,12 @@ class Arena:
         self.close()
 
 
-class _Waiting(Generic[R]):
-    """The mailbox of one request, for callers that wait in a thread."""
+class _Answer(Future[R]):
+    """The mailbox of one command, for callers that wait in a thread."""
 
-    def __init__(self) -> None:
-        self.future: Future[R] = Future()
-        self.future.set_running_or_notify_cancel()
-
-    def take(self, done: Sequence[Command[Any]]) -> None:
+    def take(self, done: Sequence[Command[R]]) -> None:
         for command in done:
             try:
-                self.future.set_result(command.result())
+                self.set_result(command.result())
             except BaseException as error:  # it is what the caller is told
-                self.future.set_exception(error)
+                self.set_exception(error)

@@ -208,8 +208,10 @@ class ArenaState:
                 body.expires_at,
             )
         )
-        catalog.count_shown(a, b, prompt)
+        catalog.matchups += 1
         most, shown = self.policy.bank.seen_at_most, catalog.shown.view
+        shown[a, prompt] += 1
+        shown[b, prompt] += 1
         if most and max(shown[a, prompt], shown[b, prompt]) == most:
             self.keep_bank_rules()
 

@@ -6,14 +6,14 @@ leaves them out of claims about the top; while most models have hardly been vote
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Sequence
+from itertools import islice
 
 import msgspec
 
 from tiltyard.arena.board import SHADOW_PHASE, LiveBoard
+from tiltyard.arena.publication import Badge
 from tiltyard.pages import count, plural
-from tiltyard.validity import Badge
 
 MODEL_VOTES = 10
 """Rated votes (A, B, tie) that a model needs before an interval is drawn for it."""
@@ -114,28 +114,16 @@ def verdict(standings: Sequence[Standing], *, by: str = "") -> BoardVerdict:
 
 
 def _alike(settled: Sequence[Standing]) -> tuple[int, int] | None:
-    """The longest row of neighbours each of whom could hold every place of the row; the first of several equal ones.
-
-    Part of such a row is one, too, so its ends only move down. `low` and `high` hold who may still bound it, in order.
-    """
-    lows = [one.low or 1 for one in settled]
-    highs = [one.high or settled[-1].place for one in settled]
+    """The longest row of neighbours each of whom could hold every place of the row; the first of several equal ones."""
     best: tuple[int, int] | None = None
-    low: deque[int] = deque()
-    high: deque[int] = deque()
-    start = 0
-    for end, one in enumerate(settled):
-        while low and lows[low[-1]] <= lows[end]:
-            low.pop()
-        while high and highs[high[-1]] >= highs[end]:
-            high.pop()
-        low.append(end)
-        high.append(end)
-        while start <= end and (lows[low[0]] > settled[start].place or highs[high[0]] < one.place):
-            start += 1
-            for bounds in (low, high):
-                if bounds[0] < start:
-                    bounds.popleft()
-        if start < end and (best is None or one.place - settled[start].place > best[1] - best[0]):
-            best = (settled[start].place, one.place)
+    for start, first in enumerate(settled):
+        low, high = 1, settled[-1].place
+        for one in islice(settled, start, None):
+            low, high = max(low, one.low or 1), min(high, one.high or settled[-1].place)
+            if low > first.place or high < one.place:
+                break
+            if one is not first and (best is None or one.place - first.place > best[1] - best[0]):
+                best = (first.place, one.place)
+        if best is not None and settled[-1].place - first.place <= best[1] - best[0]:
+            break
     return best

@@ -14,14 +14,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.arena.catalog import Catalog
-from tiltyard.arena.events import Choice, ModelAdded, PromptAdded
+from tiltyard.arena.events import Choice
 from tiltyard.arena.units import HOUR
 from tiltyard.battles import BattleTable, Codes, Outcome, Source
 from tiltyard.types import Bools, Floats, Ints
@@ -123,13 +123,6 @@ class VoteTable:
                 "timestamp": self.at / 1e6,
             },
         ).compact()
-
-
-class CatalogNames(NamedTuple):
-    """Who and what is in an arena, without anything that changes with votes."""
-
-    models: list[ModelAdded]
-    prompts: list[PromptAdded]
 
 
 _CHOICES = tuple(Choice)
@@ -274,7 +267,6 @@ class VoteColumns:
         return int(self.column("seq")[self.column("at") < at].max(initial=0))
 
     def are_counted(self, seqs: Ints) -> NDArray[np.bool_]:
-        """Which of these events, all of them votes, count now."""
         places = np.searchsorted(self.column("seq"), seqs)
         return np.asarray(self.column("standing")[places] == _COUNTED)
 
@@ -284,7 +276,7 @@ class VoteColumns:
             setattr(made, name, copy(column))
         return made
 
-    def table(self, catalog: Catalog | CatalogNames, *, with_ids: bool = False) -> VoteTable:
+    def table(self, catalog: Catalog, *, with_ids: bool = False) -> VoteTable:
         """The counted votes; their ids only if asked for."""
         counted = np.flatnonzero(self.column("standing") == _COUNTED)
         voter, voters = _renumbered(self.column("voter")[counted], self._voters.texts)
@@ -323,7 +315,7 @@ def _renumbered(numbers: NDArray[Any], texts: list[str], left_out: str | None = 
     return new[numbers], tuple(texts[n] for n in order)
 
 
-def vote_table(votes: Iterable[CastVote], catalog: Catalog | CatalogNames) -> VoteTable:
+def vote_table(votes: Iterable[CastVote], catalog: Catalog) -> VoteTable:
     """The counted votes among these, which are in log order."""
     columns = votes if isinstance(votes, VoteColumns) else VoteColumns(votes)
     return columns.table(catalog, with_ids=True)

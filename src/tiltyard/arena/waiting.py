@@ -21,6 +21,7 @@ from tiltyard.arena import events as e
 from tiltyard.arena.events import AnyBody, Lane
 from tiltyard.arena.matchmaking.matchup import ChosenMatchup, SeenMatchups
 from tiltyard.arena.policy import WaitingRules
+from tiltyard.arena.schedule import Reserved
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.tallies import Pair, pair_of
 from tiltyard.arena.units import DAY, SECOND
@@ -43,22 +44,10 @@ LONGEST_WAIT = 7 * DAY
 """After this time a pair gives way. A day would give somebody with 50 blocks 350 pairs a week to choose from."""
 
 
-class ShownPair(NamedTuple):
-    """A matchup that was served to a block: the two models and the prompt by number, who saw them, when, which lane."""
-
-    block: str
-    pair: Pair
-    voter: str
-    lane: Lane
-    prompt: int = 0
-    at: int = 0
-
-
 class PastMatchup(NamedTuple):
     """A matchup of the past: what was shown, its status, and when it was closed, if it was."""
 
-    matchup_id: str
-    shown: ShownPair
+    shown: Reserved
     status: MatchupStatus
     closed_at: int | None
     carried: bool = False
@@ -133,24 +122,24 @@ class ShownRecord:
         return not self.full(waiting, rules) or len(self.gave_way) < rules.give_ways_per_day
 
     def show(
-        self, shown: ShownPair, waiting: Sequence[Pair], rules: WaitingRules, *, is_new: bool, latest_last: bool
+        self, shown: Reserved, waiting: Sequence[Pair], rules: WaitingRules, *, is_new: bool, latest_last: bool
     ) -> None:
         """A pair is shown. A new one that is opened over the limit lets the one that was shown most give way."""
-        self.age(shown.at)
+        self.age(shown.served_at)
         waiting = [pair for pair in waiting if self.waits(pair)]  # one may have been settled just now
         if is_new and self.full(len(waiting), rules):
             leaving = max(waiting, key=lambda pair: len(self.unvoted[pair].prompts))
             self.unvoted[leaving].waits = False
-            self.gave_way.append(shown.at)
+            self.gave_way.append(shown.served_at)
         self.note(shown, rules, latest_last=latest_last)
 
-    def note(self, shown: ShownPair, rules: WaitingRules, *, latest_last: bool) -> None:
+    def note(self, shown: Reserved, rules: WaitingRules, *, latest_last: bool) -> None:
         """A pair was shown; it waits from now on, on no more prompts than the policy says."""
         known = self.unvoted.get(shown.pair)
         if known is None:
-            known = UnvotedPair(shown.lane, shown.block, shown.at)
+            known = UnvotedPair(shown.lane, shown.block, shown.served_at)
         elif not known.waits:
-            known.waits, known.since, known.block = True, shown.at, shown.block
+            known.waits, known.since, known.block = True, shown.served_at, shown.block
         elif latest_last:
             del self.unvoted[shown.pair]
         if len(known.prompts) < rules.prompts:
@@ -191,7 +180,7 @@ Again = Callable[..., ChosenMatchup | None]
 class _HeldVote(NamedTuple):
     """A vote that can still be undone: what was shown, the block it came from, and what each record knew before."""
 
-    shown: ShownPair
+    shown: Reserved
     block: str
     before: dict[int, UnvotedPair]
     until: int
@@ -203,7 +192,7 @@ class WaitingPairs:
     def __init__(self) -> None:
         self._blocks: OrderedDict[str, ShownRecord] = OrderedDict()
         self._sessions: OrderedDict[str, ShownRecord] = OrderedDict()
-        self._open: dict[str, ShownPair] = {}
+        self._open: dict[str, Reserved] = {}
         self._held: OrderedDict[str, _HeldVote] = OrderedDict()
         """The votes that can still be undone, in their order."""
         self._rules = WaitingRules()
@@ -233,7 +222,7 @@ class WaitingPairs:
     def _replay(
         self, record: ShownRecord, past: Iterable[PastMatchup], rules: WaitingRules, *, latest_last: bool
     ) -> None:
-        happened = [(one.shown.at, 0, one) for one in past]
+        happened = [(one.shown.served_at, 0, one) for one in past]
         happened += [(one.closed_at, 1, one) for _, _, one in happened if one.closed_at is not None]
         for _, closes, one in sorted(happened, key=lambda each: each[:2]):
             pair, voted = one.shown.pair, one.status == MatchupStatus.VOTED
@@ -244,10 +233,10 @@ class WaitingPairs:
                 record.unvoted.pop(pair, None)
                 record.votes += 1
             if one.closed_at is None:
-                self._open[one.matchup_id] = one.shown
-                record.open[one.matchup_id] = pair
+                self._open[one.shown.matchup_id] = one.shown
+                record.open[one.shown.matchup_id] = pair
 
-    def served(self, matchup_id: str, shown: ShownPair, rules: WaitingRules) -> None:
+    def served(self, shown: Reserved, rules: WaitingRules) -> None:
         """A matchup was served: its pair waits until it is voted on. One over the limit lets another give way."""
         here, own = self._blocks.get(shown.block), self._sessions.get(shown.voter)
         if not shown.block or (here or own) is None:
@@ -255,13 +244,13 @@ class WaitingPairs:
         self._rules = rules
         is_new = not any(record is not None and record.waits(shown.pair) for record in (here, own))
         carried = _brought_along(shown, here, own)
-        self._open[matchup_id] = shown
+        self._open[shown.matchup_id] = shown
         for records, record, name in ((self._blocks, here, shown.block), (self._sessions, own, shown.voter)):
             if record is None or (carried and record is here):
                 continue
             records.move_to_end(name)
             record.show(shown, self._waiting(record), rules, is_new=is_new, latest_last=record is own)
-            record.open[matchup_id] = shown.pair
+            record.open[shown.matchup_id] = shown.pair
 
     def close(self, body: AnyBody, at: int) -> None:
         """A matchup was voted on, skipped, left to expire, or its vote shown or undone."""
@@ -365,14 +354,14 @@ class WaitingPairs:
             if unvoted.waits and ((of := self._blocks.get(unvoted.block)) is None or pair in of.unvoted)
         ]
 
-    def _closed(self, matchup_id: str) -> ShownPair | None:
+    def _closed(self, matchup_id: str) -> Reserved | None:
         shown = self._open.pop(matchup_id, None)
         if shown is not None:
             for record in self._records(shown):
                 record.open.pop(matchup_id, None)
         return shown
 
-    def _vote(self, body: e.Voted, shown: ShownPair, at: int) -> None:
+    def _vote(self, body: e.Voted, shown: Reserved, at: int) -> None:
         """A vote settles the pair for the session, and for the blocks in which it was shown and cast."""
         block = body.block or shown.block
         records = self._records(shown, block)
@@ -389,7 +378,7 @@ class WaitingPairs:
                 record.unvoted.pop(shown.pair, None)
             if until:
                 record.held[body.matchup_id] = until
-        for record in self._records(shown._replace(block=block)):
+        for record in self._records(msgspec.structs.replace(shown, block=block)):
             record.votes += 1
         if until:
             self._held[body.matchup_id] = _HeldVote(shown, block, before, until)
@@ -399,7 +388,7 @@ class WaitingPairs:
     def _take_back(self, matchup_id: str, vote: _HeldVote) -> None:
         """An undone vote settles nothing: the pair waits again where it did, whatever network the vote came from."""
         shown = vote.shown
-        for record in self._records(shown._replace(block=vote.block)):
+        for record in self._records(msgspec.structs.replace(shown, block=vote.block)):
             record.votes -= 1
         for record in self._records(shown, vote.block):
             record.undone.append(vote.until)
@@ -412,14 +401,14 @@ class WaitingPairs:
                 again.prompts, again.since = again.prompts | before.prompts, min(again.since, before.since)
                 again.block = before.block
 
-    def _records(self, shown: ShownPair, cast_in: str = "") -> list[ShownRecord]:
+    def _records(self, shown: Reserved, cast_in: str = "") -> list[ShownRecord]:
         """What is known of the block and of the session that a pair was shown to, and of the block of its vote."""
         names = dict.fromkeys((shown.block, cast_in or shown.block))
         result = (*(self._blocks.get(name) for name in names), self._sessions.get(shown.voter))
         return [record for record in result if record is not None]
 
 
-def _brought_along(shown: ShownPair, here: ShownRecord | None, own: ShownRecord | None) -> bool:
+def _brought_along(shown: Reserved, here: ShownRecord | None, own: ShownRecord | None) -> bool:
     """Whether a session was shown a pair that waits for it since it was in another block.
 
     It does not wait for this block then: otherwise a cookie would carry a pair from block to block, where others see it
@@ -449,8 +438,3 @@ def again_for(
         return result or find(state, rng, seen, due.pair, lane=due.lane, among=due.prompts, repeat=repeat)
 
     return again
-
-
-def shown_pair(body: e.MatchupServed, a: int, b: int, prompt: int, at: int) -> ShownPair:
-    """What a block was shown, from the event, its time, and the numbers of its models and prompt."""
-    return ShownPair(body.block, pair_of(a, b), body.voter, body.lane, prompt, at)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Literal
 
@@ -17,39 +17,27 @@ from tiltyard.arena.board import (
     Evidence,
     LiveBoard,
     completeness,
-    contenders,
     live_board,
     official_order,
 )
+from tiltyard.arena.churn import Churn, ConfidenceStability, Known, Standings, confidence_stability, top_churn
 from tiltyard.arena.events import LANES, Excluded, Flagged, Restored
 from tiltyard.arena.matchmaking.exposure import conservative_order, ready_contenders
+from tiltyard.arena.matchmaking.fairness import (
+    ExposureFairness,
+    LaneShare,
+    exposure_fairness,
+    lane_shares,
+    side_balance,
+)
 from tiltyard.arena.offline import OfflineBoard
+from tiltyard.arena.publication import Publication, Status
+from tiltyard.arena.quality import QualityVotes, high_both_bad, rising_both_bad
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.units import HOUR
 from tiltyard.arena.votes import VoteTable
+from tiltyard.ratings import CalibrationCurve, ConfidenceBin
 from tiltyard.types import Ints, named
-from tiltyard.validity import (
-    CalibrationCurve,
-    Churn,
-    ConfidenceBin,
-    ConfidenceStability,
-    ExposureFairness,
-    Known,
-    LaneShare,
-    Publication,
-    QualityFlag,
-    QualityVotes,
-    SideBalance,
-    Standings,
-    Status,
-    confidence_stability,
-    exposure_fairness,
-    high_both_bad,
-    lane_shares,
-    rising_both_bad,
-    side_balance,
-    top_churn,
-)
 
 
 class BoardAt(msgspec.Struct, frozen=True):
@@ -281,90 +269,15 @@ class ValidityReport(msgspec.Struct, frozen=True, kw_only=True):
     """The board at the end."""
 
 
-class WeeklyReport(msgspec.Struct, frozen=True, eq=False):
-    """The contents of the report. Rows of `exposure` and `sides` follow `models`."""
+class WeeklyReport(ValidityReport, frozen=True, kw_only=True, eq=False):
+    """The report, and what was known of the models over the period."""
 
-    since: int
-    until: int
-    board: LiveBoard
-    votes: int
-    voters: int
-    events: Mapping[str, int]
-    models: tuple[str, ...]
-    exposure: ExposureFairness
-    contenders: tuple[str, ...]
-    pairs: tuple[AdjacentPair, ...]
-    stability: ConfidenceStability
     looks: tuple[BoardAt, ...]
-    churn: Churn
-    lanes: tuple[LaneShare, ...]
-    lanes_on: bool
-    contender_lane: ContenderLane
-    sides: SideBalance
-    quality: tuple[FailingModel, ...]
-    flags: tuple[Note, ...]
-    exclusions: tuple[Note, ...]
-    blind: bool
-    """Whether the answers that are being voted on are hidden."""
-    offline: OfflineBoard | None
-    calibration: CalibrationCurve | None
-    """Predicted against observed scores of all rated votes."""
-    confidence: tuple[ConfidenceBin, ...]
-    """Stated confidence against how often it held."""
+    """The oldest first; the last is the end."""
 
     def facts(self) -> ValidityReport:
         """The report as programs get it."""
-        fair, sides = self.exposure, self.sides
-        rows = zip(self.models, fair.exposures, fair.targets, fair.off, fair.within, strict=True)
-        exposures = tuple(
-            ExposureOfModel(
-                model=name,
-                exposures=int(exposures),
-                target=float(target),
-                off=None if np.isnan(off) else float(off),
-                within=bool(within),
-                contender=name in self.contenders,
-                prompt_coverage=self.board[name].prompt_coverage,
-            )
-            for name, exposures, target, off, within in rows
-        )
-        return ValidityReport(
-            since=self.since // HOUR * HOUR,
-            until=self.until // HOUR * HOUR,
-            status=self.board.publication.status,
-            publication=self.board.publication,
-            phase=self.board.phase,
-            **named(self, "votes voters blind lanes contender_lane quality flags exclusions offline calibration board"),
-            events=dict(self.events),
-            coverage_fairness=CoverageFairness(
-                matchups=fair.matchups,
-                tolerance=fair.tolerance,
-                even_target=fair.even_target,
-                targets_differ=fair.targets_differ,
-                in_tolerance=int(fair.within.sum()),
-                in_tolerance_of_even_target=int(fair.within_even.sum()),
-                looked_at=fair.looked_at,
-                models=exposures,
-            ),
-            pair_completeness=self.pairs,
-            confidence_stability=self.stability,
-            top_churn=self.churn,
-            sides=SideFacts(
-                sides.matchups,
-                sides.share,
-                sides.sigmas,
-                sides.fair,
-                [self.models[place] for place in sides.off_balance],
-            ),
-            confidence_calibration=self.confidence,
-        )
-
-
-def failing_model(flag: QualityFlag, votes: VoteTable) -> FailingModel:
-    """A model that fails its readers, with names of models and prompts for their numbers."""
-    worst = (msgspec.structs.asdict(one) | {"prompt": votes.prompts[one.prompt]} for one in flag.worst_prompts)
-    facts = msgspec.structs.asdict(flag) | {"model": votes.models[flag.model]}
-    return FailingModel(**facts | {"worst_prompts": tuple(FailingPrompt(**one) for one in worst)})
+        return ValidityReport(**named(self, " ".join(ValidityReport.__struct_fields__)))
 
 
 def weekly_report(state: ArenaState, period: Period, result: Findings | None = None) -> WeeklyReport:
@@ -384,23 +297,48 @@ def weekly_report(state: ArenaState, period: Period, result: Findings | None = N
     least, models = rules.quality_votes, state.order()
     rising = rising_both_bad(looked_at, models, least_votes=least, least_rise=rules.quality_rise)
     high = high_both_bad(looked_at, models, least_votes=least, level=rules.quality_level)
+    failing = []
+    for flag in (*rising, *(flag for flag in high if flag.model not in {flag.model for flag in rising})):
+        worst = (msgspec.structs.asdict(cell) | {"prompt": votes.prompts[cell.prompt]} for cell in flag.worst_prompts)
+        facts = msgspec.structs.asdict(flag) | {"model": votes.models[flag.model]}
+        failing.append(FailingModel(**facts | {"worst_prompts": tuple(FailingPrompt(**cell) for cell in worst)}))
     ready = ready_contenders(state, conservative_order(state, np.array(order, dtype=np.int64)))
     before = period.served.before_contender
     was_open = bool(votes.by_contender_lane[votes.at < period.since].any())
     by_chance = (1.0 - state.policy.lanes.contender) ** before > CHANCE_OF_NO_TURN
     as_a = np.bincount(period.served.model_a, minlength=len(names))
     shown = as_a + np.bincount(period.served.model_b, minlength=len(names))
+    fair = window_exposure(state, votes, order)
+    band = set(state.order()[: state.policy.contender_band])
+    sides = side_balance(period.served.model_a, period.served.model_b, shown[order], as_a[order])
     return WeeklyReport(
-        since=period.since,
-        until=period.until,
-        board=board,
+        since=period.since // HOUR * HOUR,
+        until=period.until // HOUR * HOUR,
+        status=board.publication.status,
+        publication=board.publication,
+        phase=board.phase,
         votes=int(recent.sum()),
-        voters=len(np.unique(period.votes.voter[recent])),
-        events=period.events,
-        models=tuple(row.model for row in board.rows),
-        exposure=window_exposure(state, period.votes, order),
-        contenders=tuple(names[model].model for model in contenders(state)),
-        pairs=tuple(
+        voters=len(np.unique(votes.voter[recent])),
+        blind=is_blind(state),
+        events=dict(period.events),
+        coverage_fairness=CoverageFairness(
+            **named(fair, "matchups tolerance even_target targets_differ looked_at"),
+            in_tolerance=int(fair.within.sum()),
+            in_tolerance_of_even_target=int(fair.within_even.sum()),
+            models=tuple(
+                ExposureOfModel(
+                    model=row.model,
+                    exposures=int(fair.exposures[i]),
+                    target=float(fair.targets[i]),
+                    off=None if np.isnan(fair.off[i]) else float(fair.off[i]),
+                    within=bool(fair.within[i]),
+                    contender=order[i] in band,
+                    prompt_coverage=row.prompt_coverage,
+                )
+                for i, row in enumerate(board.rows)
+            ),
+        ),
+        pair_completeness=tuple(
             AdjacentPair(
                 names[above].model,
                 names[below].model,
@@ -410,23 +348,21 @@ def weekly_report(state: ArenaState, period: Period, result: Findings | None = N
             )
             for above, below in pairwise(official_order(state)[:top])
         ),
-        stability=confidence_stability(standings[0], standings[-1]),
-        looks=looks,
-        churn=top_churn(standings, top),
+        confidence_stability=confidence_stability(standings[0], standings[-1]),
+        top_churn=top_churn(standings, top),
         lanes=tuple(lane_shares(period.served.lanes, [(lane, getattr(state.policy.lanes, lane)) for lane in LANES])),
-        lanes_on=state.phase > 1,
         contender_lane=ContenderLane(*ready, state.policy.contender_opens_at, 0 if was_open or by_chance else before),
-        sides=side_balance(period.served.model_a, period.served.model_b, shown[order], as_a[order]),
-        quality=tuple(
-            failing_model(flag, votes)
-            for flag in (*rising, *(flag for flag in high if flag.model not in {flag.model for flag in rising}))
+        sides=SideFacts(
+            sides.matchups, sides.share, sides.sigmas, sides.fair, [board.rows[i].model for i in sides.off_balance]
         ),
+        quality=tuple(failing),
         flags=period.flags,
         exclusions=period.exclusions,
-        blind=is_blind(state),
         offline=result.offline,
         calibration=result.calibration,
-        confidence=result.confidence,
+        confidence_calibration=result.confidence,
+        board=board,
+        looks=looks,
     )
 
 
@@ -446,9 +382,3 @@ def window_exposure(state: ArenaState, votes: VoteTable, order: list[int]) -> Ex
         window,
         tolerance=state.policy.exposure_tolerance,
     )
-
-
-def closed_only(kinds: Mapping[str, int], served: Iterable[str], state: ArenaState) -> dict[str, int]:
-    """Counts of events by kind, in which a matchup counts as served once it is closed."""
-    still_open = sum(name in state.schedule.in_flight for name in served)
-    return {kind: n - still_open if kind == "matchup_served" else n for kind, n in kinds.items()}

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from tiltyard.arena.bounded_influence import VoteGroups, bounded_weights, expected_strengths, recent_shifts
 from tiltyard.arena.policy import DefenceRules
 from tiltyard.arena.units import DAY
 from tiltyard.types import Floats
-from tiltyard.validity import VoteGroups, bounded_weights, expected_strengths, recent_shifts
 
 if TYPE_CHECKING:
     from tiltyard.arena.votes import VoteTable

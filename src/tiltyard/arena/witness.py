@@ -182,13 +182,14 @@ SAME = 1e-9
 
 
 class WitnessPoint(NamedTuple):
-    """A place in a witness: its head, when, what happened up to there, and the board there with all weights 1."""
+    """A place in a witness: its head, when, what happened up to there, how many votes counted, and the board."""
 
     head: Head
     hour: int
     counts: Counter[str]
+    votes: int
     board: list[RatedModel] | None
-    """Only if it was asked for."""
+    """With all weights 1, and only if it was asked for."""
 
 
 @dataclass(slots=True)
@@ -245,7 +246,7 @@ def read_witness(
     """
     stream, asked, looks, result = iter(lines), frozenset(wanted), frozenset(boards), Witness()
     header = _header(next(stream, b""), source)
-    result.points[0] = WitnessPoint(result.head, 0, Counter(), None)
+    result.points[0] = WitnessPoint(result.head, 0, Counter(), 0, None)
     for number, line in enumerate(stream, start=2):
         raw = line.removesuffix(b"\n")
         try:
@@ -257,7 +258,8 @@ def read_witness(
             break
         if result.head.rows in asked:
             board = result.board if result.head.rows in looks else None
-            result.points[result.head.rows] = WitnessPoint(result.head, result.hour, result.counts.copy(), board)
+            counts, votes = result.counts.copy(), _vote_counts(result)["votes"]
+            result.points[result.head.rows] = WitnessPoint(result.head, result.hour, counts, votes, board)
     if not result.problems and Head.parse(header.head) != result.head:
         result.problems.append(f"its rows lead to {result.head}, and its first line states {header.head}")
     return header, result
@@ -372,17 +374,16 @@ def check_witness(
     stream, keys = iter(lines), proof.keys
     header = _header(first := next(stream, b""), source)
     files = [*proof.heads, *published, *([header.statement] if header.statement else [])]
-    signed = {file.statement: file for file in files if isinstance(file, HeadFile)}.values()
+    signed = dict.fromkeys(file for file in files if isinstance(file, HeadFile))
     kept, heads = {plain(head): None for head in proof.heads}, {plain(file): None for file in files}
     looks = {plain(file).rows for file in signed if file.stated.board and not file.stated.weights}
     _, result = read_witness(chain([first], stream), source, {head.rows for head in heads}, looks)
     problems = [*result.problems, *filter(None, (file.wrong() for file in signed)), *_missing_heads(result, heads)]
-    problems += _impossible_times(result, signed)
     newest = max((file for file in signed if file.signature), key=plain, default=None)
     if keys and (newest is None or newest.key not in with_successors(keys, signed)):
         told = "no head is signed" if newest is None else f"the newest signed head ({plain(newest)}) is by {newest.key}"
         problems.append(f"{told}, not by the key that was given")
-    compared, wrong = _compare_boards(result, signed)
+    compared, wrong = _compare_statements(result, signed)
     votes, lost = _own_votes(result, proof.receipts)
     problems += [*wrong, *lost, *look_alikes(one.model for one in result.state.catalog.models)]
     messages = list(_summary(header.title, result))
@@ -431,16 +432,8 @@ def _missing_heads(result: Witness, heads: Iterable[Head]) -> Iterator[str]:
             yield f"row {head.rows} has the hash {point.head.hash}, not that of the head {head}: {what}"
 
 
-def _impossible_times(result: Witness, signed: Iterable[HeadFile]) -> Iterator[str]:
-    """The statements whose time is before that of their rows."""
-    for file in signed:
-        point, at = result.points.get(plain(file).rows), datetime.fromisoformat(file.stated.at)
-        if point is not None and at.replace(tzinfo=at.tzinfo or UTC).timestamp() < point.hour * HOUR // SECOND:
-            yield f"the head {plain(file)} states the time {file.stated.at}, before its rows ({day(point.hour * HOUR)})"
-
-
-def _compare_boards(result: Witness, signed: Iterable[HeadFile]) -> tuple[int, list[str]]:
-    """How many boards that were stated could be compared, and where they differ.
+def _compare_statements(result: Witness, signed: Iterable[HeadFile]) -> tuple[int, list[str]]:
+    """How many boards that were stated could be compared, and what in statements is not that of their rows.
 
     Weights are of one moment: those in the file are of its end.
     """
@@ -450,10 +443,15 @@ def _compare_boards(result: Witness, signed: Iterable[HeadFile]) -> tuple[int, l
         at_end = head == result.head
         if at_end and stated.weights != result.weights_sha256:
             problems.append(f"the weights are not those of the head {head}")
-        if at_end and (stated.board or stated.votes) and stated.votes != (votes := _vote_counts(result)["votes"]):
-            problems.append(f"the head {head} states {stated.votes:,} counted votes, and its rows have {votes:,}")
         point = result.points.get(head.rows)
-        board = result.board if at_end else point.board if point and point.head == head else None
+        if point is None or point.head != head:
+            continue
+        at = datetime.fromisoformat(stated.at)
+        if at.replace(tzinfo=at.tzinfo or UTC).timestamp() < point.hour * HOUR // SECOND:
+            problems.append(f"the head {head} states the time {stated.at}, before its rows ({day(point.hour * HOUR)})")
+        if (stated.board or stated.votes) and stated.votes != point.votes:
+            problems.append(f"the head {head} states {stated.votes:,} counted votes, and its rows have {point.votes:,}")
+        board = result.board if at_end else point.board
         if stated.board and board is not None:
             compared += 1
             other = differing([RatedModel(*row) for row in stated.board], board)
@@ -508,8 +506,9 @@ def _summary(title: str, result: Witness) -> Iterator[str]:
 
 
 def _vote_counts(result: Witness) -> dict[str, int]:
-    standings = Counter(vote.standing.value for vote in result.votes)
-    return {"votes": standings["counted"], "excluded": standings["excluded"]}
+    tallies = result.state.tallies
+    counted = tallies.decisive_votes + int(tallies.ties.view.sum() + tallies.both_bad.view.sum()) // 2
+    return {"votes": counted, "excluded": len(result.votes) - counted}
 
 
 def _since(result: Witness, head: Head, whose: str) -> str:

@@ -18,7 +18,8 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -45,26 +46,30 @@ from tiltyard.arena.events import Event, Expired, MatchupServed, PromptAdded, Re
 from tiltyard.arena.limits import Limiter
 from tiltyard.arena.matchmaking.choosing import Matchmaker
 from tiltyard.arena.matchmaking.matchup import Chooser, FollowsLog, SeenMatchups, served_event
-from tiltyard.arena.randomness import random_seed
+from tiltyard.arena.randomness import random_id, random_seed
+from tiltyard.arena.ratings import Ratings
 from tiltyard.arena.running import RunningRatings
 from tiltyard.arena.schedule import Reserved
+from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import files, log, matchups
 from tiltyard.arena.store.checkpoints import load_state
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.desk import add_report, note_withdrawn
-from tiltyard.arena.store.forgetting import tidy
+from tiltyard.arena.store.forgetting import forget_again, tidy
 from tiltyard.arena.store.store import Store
 from tiltyard.arena.store.visitors import try_write
 from tiltyard.arena.thread_health import ThreadHealth
-from tiltyard.arena.waiting import WaitingPairs, again_for, shown_pair
+from tiltyard.arena.units import clock
+from tiltyard.arena.waiting import WaitingPairs, again_for
 from tiltyard.errors import ArenaError, StoreError
-
-R = TypeVar("R")
 
 _log = logging.getLogger("tiltyard.arena")
 
 LARGEST_GROUP = 256
 """The most commands in one transaction: larger groups save nothing."""
+
+IDLE_SECONDS = 0.2
+"""How often an idle process checks for what others have written."""
 
 FOLLOW_SECONDS = 1.0
 """How long a process may not have read what others wrote: after that it catches up before it takes the lock."""
@@ -88,24 +93,36 @@ class Load(msgspec.Struct, frozen=True):
 
 
 class Writer:
-    """Runs commands. `submit` may be called from any thread; everything else here belongs to the writing thread."""
+    """The writing thread of a process. `post` may be called from any thread; what begins with `_` belongs to its own.
+
+    Parameters:
+        store: The arena's database, opened.
+        chooser: Chooses matchups; passed in by tests and simulations.
+        now: The clock.
+        rng: Seeds of choices, passed in by tests and simulations; else the system's random numbers, so that nobody can
+            predict a choice from earlier ones.
+        new_id: Creates ids; passed in by tests and simulations.
+        idle_seconds: How often an idle writer checks for due work.
+    """
 
     def __init__(
         self,
         store: Store,
-        chooser: Chooser,
-        now: Callable[[], int],
-        rng: np.random.Generator | None,
-        new_id: Callable[[], str],
-        idle_seconds: float,
+        *,
+        chooser: Chooser | None = None,
+        now: Callable[[], int] = clock,
+        rng: np.random.Generator | None = None,
+        new_id: Callable[[], str] = random_id,
+        idle_seconds: float = IDLE_SECONDS,
     ) -> None:
-        self._store = store
-        self._chooser = chooser
-        self._now = now
+        forget_again(store)
+        self.store = store
+        self.now = now
+        self._chooser = chooser or Matchmaker()
         self._rng = rng
         self._new_id = new_id
         self._idle_seconds = idle_seconds
-        self.running = RunningRatings()
+        self._running = RunningRatings()
         self._memory: ArenaMemory | None = None
         """None before the first group and after an error: it is then read again."""
         self._followed = self._tidied = self._forget_voters_at = time.monotonic()
@@ -114,11 +131,12 @@ class Writer:
         self._open = True
         self._began: float | None = None
         self.failures = ThreadHealth("arena writer")
+        """What went wrong between requests."""
         self._thread = threading.Thread(target=self._work, name="arena writer", daemon=True)
         self._thread.start()
 
-    def submit(self, command: Command[R], mailbox: Mailbox) -> None:
-        """Take a command; the mailbox gets it back when it is done."""
+    def post(self, command: Command[Any], mailbox: Mailbox) -> None:
+        """Take a command without waiting; the mailbox gets it back when its group is committed."""
         if self._closed.is_set():
             raise ArenaError("the arena is closed. Open it again.")
         command.mailbox = mailbox
@@ -128,25 +146,32 @@ class Writer:
         began = self._began
         return Load(self._queue.qsize(), 0.0 if began is None else time.monotonic() - began)
 
+    def choose_by(self, ratings: Ratings, seq: int) -> None:
+        """Choose matchups by these ratings, of the votes up to an event of the log, and by every later vote."""
+        self._running.start_from = (ratings, seq)
+
     def close(self) -> None:
-        """Finish all queued commands, then stop."""
+        """Finish what was submitted, then close the database."""
         if not self._closed.is_set():
             self._closed.set()
             self._queue.put(None)
             self._thread.join()
+        self.store.close()
 
     # --- The thread: groups, and what is done between them ---
 
     def _work(self) -> None:
         while self._open:
             try:
-                group = self._gather()
+                group: list[Command[Any]] = []
+                with contextlib.suppress(queue.Empty):
+                    self._take(self._queue.get(timeout=self._idle_seconds), group)
                 if group:
                     self._began = time.monotonic()
                     self._run(group)
                     self._began = None
                 else:
-                    self._store.database.check_files()
+                    self.store.database.check_files()
                 if self._open:
                     self._idle()
             except BaseException as error:  # only this thread writes, so it must not end
@@ -157,13 +182,6 @@ class Writer:
         while not self._queue.empty():
             if (command := self._queue.get()) is not None:
                 _fail([command], ArenaError("the arena was closed before this was done. Open it again."))
-
-    def _gather(self) -> list[Command[Any]]:
-        """Wait for a command, then take all that are queued."""
-        group: list[Command[Any]] = []
-        with contextlib.suppress(queue.Empty):
-            self._take(self._queue.get(timeout=self._idle_seconds), group)
-        return group
 
     def _take(self, command: Command[Any] | None, group: list[Command[Any]]) -> None:
         """Add a command to a group, and all that are queued; None is the last of the queue."""
@@ -199,12 +217,12 @@ class Writer:
         """Between groups: read what others wrote, and occasionally clean up."""
         passed = time.monotonic()
         if passed - self._tidied >= TIDY_SECONDS:
-            self._tidied, now, retention = passed, self._now(), None
+            self._tidied, now, retention = passed, self.now(), None
             self._execute([CloseExpired(now)])
             if self._memory is not None and passed >= self._forget_voters_at:
                 retention = self._memory.state.policy.retention
                 self._forget_voters_at = passed + FORGET_SECONDS
-            tidy(self._store, now, retention)
+            tidy(self.store, now, retention)
         elif self._memory is not None and passed - self._followed >= FOLLOW_SECONDS:
             self._follow(self._memory)
 
@@ -217,19 +235,19 @@ class Writer:
         """
         memory = self._memory
         if memory is None:
-            with self._store.database.read() as connection:
-                memory = ArenaMemory(self._store, connection, self._chooser, self.running)
+            with self.store.database.read() as connection:
+                memory = ArenaMemory(self.store, connection, self._chooser, self._running)
         elif time.monotonic() - self._followed >= FOLLOW_SECONDS:
             self._follow(memory)
         if any(not isinstance(command, ReadState) for command in group):
-            with self._store.database.write(lock=True) as connection:
+            with self.store.database.write(lock=True) as connection:
                 if joined and not self._queue.empty() and len(group) < LARGEST_GROUP:
                     self._take(self._queue.get(), group)
                 _refuse_late(group)
                 memory.catch_up(connection)
                 self._followed = time.monotonic()
                 self._memory = None  # until the commit it may be ahead of the database
-                transaction = WriteTransaction(memory, connection, self._now(), self._new_id, self._rng)
+                transaction = WriteTransaction(memory, connection, self.now(), self._new_id, self._rng)
                 transaction.run([command for command in group if not isinstance(command, ReadState)])
                 transaction.finish()
         else:
@@ -244,8 +262,7 @@ class Writer:
                     command.refuse(error)
 
     def _follow(self, memory: ArenaMemory) -> None:
-        """Catch up without the lock."""
-        with self._store.database.read() as connection:
+        with self.store.database.read() as connection:
             memory.catch_up(connection)
         self._followed = time.monotonic()
 
@@ -301,11 +318,10 @@ class ArenaMemory:
             self.waiting.close(body, event.at)
             return
         served = state.schedule.in_flight[body.matchup_id]
-        shown = shown_pair(body, served.a, served.b, served.prompt, event.at)
-        self.waiting.served(body.matchup_id, shown, state.policy.waiting)
+        self.waiting.served(served, state.policy.waiting)
         seen = self.seen.get(body.voter)
         if seen is not None:
-            seen.note((*shown.pair, shown.prompt), event.at)
+            seen.note((*served.pair, served.prompt), event.at)
 
     def load_shown(self, connection: Connection, serves: Sequence[ServeMatchup]) -> None:
         """Load what these voters and their blocks were shown. From then on each served event adds to it."""
@@ -315,7 +331,7 @@ class ArenaMemory:
         for voter, past in matchups.past_of_voters(connection, missing).items() if missing else ():
             seen[voter] = known = SeenMatchups(voter=voter)
             for matchup in past:
-                known.note((*matchup.shown.pair, matchup.shown.prompt), matchup.shown.at)
+                known.note((*matchup.shown.pair, matchup.shown.prompt), matchup.shown.served_at)
             waiting.enter_session(voter, rules, [matchup for matchup in past if matchup.shown.block])
         for voter in voters:
             seen.move_to_end(voter)
@@ -326,28 +342,24 @@ class ArenaMemory:
                 waiting.enter(block, rules, *matchups.past_of_block(connection, block))
 
 
+@dataclass(slots=True)
 class WriteTransaction:
     """One transaction: what is appended to the log, and the matchups that are to be shown."""
 
-    def __init__(
-        self,
-        memory: ArenaMemory,
-        connection: Connection,
-        now: int,
-        new_id: Callable[[], str],
-        rng: np.random.Generator | None,
-    ) -> None:
-        self.memory = memory
-        self.state = memory.state
-        self.connection = connection
-        self.now = now
-        self.new_id = new_id
-        self.rng = rng
-        self._events: list[Event] = []
-        self._rows = matchups.NotedEvents()
-        self._first = memory.state.seq
-        self._ballots: dict[str, voting.Ballot] = {}
-        self._shown: list[tuple[ServeMatchup, Reserved, bool]] = []
+    memory: ArenaMemory
+    connection: Connection
+    now: int
+    new_id: Callable[[], str]
+    rng: np.random.Generator | None
+    state: ArenaState = field(init=False)
+    _first: int = field(init=False)
+    _events: list[Event] = field(default_factory=list)
+    _rows: matchups.NotedEvents = field(default_factory=matchups.NotedEvents)
+    _ballots: dict[str, voting.Ballot] = field(default_factory=dict)
+    _shown: list[tuple[ServeMatchup, Reserved, bool]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.state, self._first = self.memory.state, self.memory.state.seq
 
     def run(self, commands: Sequence[Command[Any]]) -> None:
         """Check limits for all of them, read what they need at once, then do one after the other."""
@@ -368,7 +380,13 @@ class WriteTransaction:
                 case AppendEvents():
                     self._append_checked(command)
                 case ImportVotes():
-                    self._import_votes(command)
+                    served = self.state.catalog.matchups
+                    if served != command.before:
+                        message = f"{served:,} matchups were served meanwhile. Import votes before anybody votes."
+                        command.refuse(ArenaError(message))
+                    else:
+                        for event in command.events:
+                            self._append(event)
                 case CloseExpired():
                     self._expire(command)
                 case ProbeWriter():
@@ -437,14 +455,6 @@ class WriteTransaction:
             return
         for body in command.bodies:
             self._append(Event(self.now, body))
-
-    def _import_votes(self, command: ImportVotes) -> None:
-        served = self.state.catalog.matchups
-        if served != command.before:
-            command.refuse(ArenaError(f"{served:,} matchups were served meanwhile. Import votes before anybody votes."))
-            return
-        for event in command.events:
-            self._append(event)
 
     def _check_answers(self, added: Sequence[ResponseAdded]) -> None:
         """An answer's id always has the same content: what was voted on must stay what was shown."""

@@ -124,7 +124,11 @@ def read_prompts(path: str | Path) -> list[Prompt]:
     prompts: list[Prompt] = []
     line_of: dict[str, int] = {}
     for number, record in read_objects(path, "prompt bank"):
-        prompt: Prompt = convert(_with_columns(record), Prompt, f"{path}:{number}")
+        given = record.pop("columns", None)
+        further = given if isinstance(given, dict) else {}
+        further |= {name: value for name, value in record.items() if name not in Prompt.__struct_fields__}
+        record["columns"] = {name: plain for name, value in further.items() if (plain := _plain(value)) != ""}
+        prompt: Prompt = convert(record, Prompt, f"{path}:{number}")
         _check_turns(prompt, f"{path}:{number}")
         if prompt.prompt_id in line_of:
             first = line_of[prompt.prompt_id]
@@ -136,14 +140,6 @@ def read_prompts(path: str | Path) -> list[Prompt]:
     if not prompts:
         raise BankError(f"{path}: the prompt bank is empty.")
     return prompts
-
-
-def _with_columns(record: dict[str, Any]) -> dict[str, Any]:
-    """A row of a bank with what has no field of its own under `columns`."""
-    given = record.pop("columns", None)
-    further = given if isinstance(given, dict) else {}
-    further |= {name: value for name, value in record.items() if name not in Prompt.__struct_fields__}
-    return {**record, "columns": {name: plain for name, value in further.items() if (plain := _plain(value)) != ""}}
 
 
 def _plain(value: Any) -> PlainValue:

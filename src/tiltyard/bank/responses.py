@@ -52,13 +52,6 @@ class AnswerStyles:
             self._numbers.extend(measure_style(text()))
         return position
 
-    def length(self, place: int) -> int:
-        return self._numbers[len(STYLE) * place]
-
-    def row(self, place: int) -> list[int]:
-        """The style of an answer in the order of `STYLE`, by its number."""
-        return self._numbers[len(STYLE) * place : len(STYLE) * (place + 1)].tolist()
-
     def table(self) -> NDArray[np.int32]:
         """All answers measured so far, a row each, in columns of `STYLE`."""
         return np.array(self._numbers, dtype=np.int32).reshape(-1, len(STYLE))
@@ -360,12 +353,6 @@ def append_responses(folder: str | Path, entrant_id: str, responses: Iterable[Re
     path = responses_path(folder, entrant_id)
     path.parent.mkdir(parents=True, exist_ok=True)
     lines = b"".join(map(json_line, responses))
-    _close_last_line(path)
-    append_bytes(path, lines)
-
-
-def _close_last_line(path: Path) -> None:
-    """End the last line of a file: cut off what a killed writer left of it, or add the line break it lacks."""
     with path.open("a+b") as file:
         end = start = file.seek(0, os.SEEK_END)
         tail = b""
@@ -374,11 +361,10 @@ def _close_last_line(path: Path) -> None:
             file.seek(start)
             tail = file.read(end - start)
         last = tail[tail.rfind(b"\n") + 1 :]
-        if not last:
-            return
         try:
-            msgspec.json.decode(last)
+            msgspec.json.decode(last or b"0")
         except (msgspec.DecodeError, UnicodeDecodeError):
             file.truncate(end - len(last))
         else:
-            file.write(b"\n")
+            file.write(b"\n" if last else b"")
+    append_bytes(path, lines)

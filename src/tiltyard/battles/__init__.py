@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tiltyard.battles.layout import Layout, ReadBattlesOptions, plain_columns
     from tiltyard.battles.log_readers import LM_EVAL_SUMMARY, PAIR_KEYS, log_reader, read_runs
     from tiltyard.battles.missing_verdicts import (
-        NO_ANSWER, MissingMatchup, MissingVerdicts, no_go, read_missing, together,
+        NO_ANSWER, MissingCounts, MissingMatchup, MissingVerdicts, no_go, read_missing, together,
     )
     from tiltyard.battles.reading import (
         BattleData, Opened, Peek, find_problems, frame_rows, oddities, peek, read_battles,

@@ -23,7 +23,6 @@ class CodedEnum(enum.StrEnum):
     @classmethod
     @cache
     def of_code(cls, code: int) -> Self:
-        """The word that an array holds as this code."""
         return {one.code: one for one in cls}[code]
 
     def __repr__(self) -> str:

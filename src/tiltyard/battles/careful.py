@@ -41,7 +41,6 @@ class RowProblem(msgspec.Struct, frozen=True):
 
     @property
     def advice(self) -> tuple[str | OptionValue, ...]:
-        """What to do about the row, other than leaving it out."""
         word = OptionValue("map", {"winner:WORD": "model_a"})
         if self.reason is Reason.UNKNOWN_WINNER:
             return ("Correct the row, or say what the word means (", word, ")")

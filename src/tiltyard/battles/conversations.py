@@ -160,7 +160,6 @@ class BattleConversations:
 
     `asked` and `replied` hold one row per battle and one column per side: fingerprints that are equal where the texts
     are, and 0 where there is nothing to show; `missing` then says why (the codes of `MissingText`).
-    `has_text_columns` is false for files that do not carry conversations at all.
     """
 
     battles: BattleTable
@@ -168,7 +167,6 @@ class BattleConversations:
     replied: NDArray[np.int64]
     missing: NDArray[np.int8]
     files: tuple[BattleFile, ...]
-    has_text_columns: bool
     turns: Turns
     columns: tuple[str, str]
     passed: tuple[_Passed, ...]
@@ -240,7 +238,6 @@ def read_conversations(
         replied=by_kind[:, :, 1],
         missing=by_kind[:, :, 2].astype(np.int8),
         files=files,
-        has_text_columns=any(name in source.layout.header for source in sources for name in texts),
         turns=turns,
         columns=texts,
         passed=tuple(passed),

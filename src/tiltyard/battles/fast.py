@@ -113,7 +113,9 @@ def _about_part(part: dict[str, Any], connection: DuckDBPyConnection, engine_wor
     names = part["column_names"] if kind == "COLUMN_REF" else []
     if len(names) == 1 and names[0].lower() in engine_words:
         return f"it may not use {names[0].lower()}"
-    name = str(part.get("function_name", "")).lower() if kind == "FUNCTION" else ""
+    if kind != "FUNCTION":
+        return None
+    name = str(part["function_name"]).lower()
     known = connection.execute(
         "SELECT DISTINCT function_type, stability, macro_definition FROM duckdb_functions() WHERE function_name = ?",
         [name],

@@ -56,6 +56,18 @@ Pair = tuple[str, str, str]
 """A dimension and two entrants."""
 
 
+class MissingCounts(msgspec.Struct, frozen=True):
+    """Matchups of the run without a verdict."""
+
+    matchups: int
+    """All of them."""
+    without_verdict: int
+    """Those without one."""
+    by_entrant: dict[str, int]
+    by_reason: dict[str, int]
+    """`unparsed`, `truncated`, `refused`, `error` or `never asked`."""
+
+
 class MissingVerdicts(msgspec.Struct, frozen=True, eq=False):
     """The matchups of run folders that have no verdict, and how many are `planned`, by dimension and entrants.
 
@@ -73,7 +85,6 @@ class MissingVerdicts(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def total(self) -> int:
-        """All matchups, with a verdict or without."""
         return sum(self.planned.values())
 
     @property
@@ -117,13 +128,9 @@ class MissingVerdicts(msgspec.Struct, frozen=True, eq=False):
         entrants = named if len(named) <= SHOWN_ENTRANTS else [*named[:SHOWN_ENTRANTS], "…"]
         return f"{self.counted} ({', '.join(entrants)}: {', '.join(why)})"
 
-    def to_dict(self) -> dict[str, Any]:
-        return {
-            "matchups": self.total,
-            "without_verdict": len(self),
-            "by_entrant": self.by_entrant,
-            "by_reason": self.by_reason,
-        }
+    @property
+    def facts(self) -> MissingCounts:
+        return MissingCounts(self.total, len(self), self.by_entrant, self.by_reason)
 
 
 def together(some: Sequence[MissingVerdicts]) -> MissingVerdicts:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import astuple
 
 from tiltyard.battles.battle import REQUIRED_FIELDS, Battle
 from tiltyard.battles.careful import (
@@ -129,7 +130,6 @@ class Peek(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, seen: Iterable[tuple[Format, Header]]) -> Peek:
-        """What rows of these formats and headers look like together."""
         pairs = list(seen)
         names = dict.fromkeys(spelling.name for spelling, _ in pairs)
         columns = dict.fromkeys(name for spelling, header in pairs for name in present_columns(header, spelling))
@@ -207,7 +207,6 @@ class Opened:
 
     @cached_property
     def rows(self) -> list[RawRow]:
-        """The rows in memory."""
         return list(row_lines(item.to_dict() if isinstance(item, Battle) else item for item in self.items or ()))
 
     @cached_property
@@ -229,7 +228,6 @@ class Opened:
         return Peek.of((group.format, group.header) for group in self.groups(options))
 
     def read(self, options: ReadBattlesOptions) -> BattleTable:
-        """The battles; see `read_battles`."""
         if isinstance(self.data, BattleTable):
             if options.map or options.tie_band is not None:
                 raise OptionError("map and tie_band say how a source is read; a BattleTable has been read already.")
@@ -364,15 +362,10 @@ MANY_ROWS = 200_000
 """After so many rows the memory that DuckDB took is given back, though starting it again takes thirty milliseconds."""
 
 
-class RowSource(msgspec.Struct, frozen=True, eq=False):
-    """Rows of one shape (`RowGroup`) with the layout by which they are read together."""
+class RowSource(RowGroup, frozen=True, eq=False, kw_only=True):
+    """Rows of one shape with the layout by which they are read together."""
 
-    name: str
     layout: Layout
-    parts: Sequence[BattleFile] = ()
-    frame: ReusableFrame | None = None
-    held: Sequence[RawRow] | None = None
-    unpaired: int | None = None
 
     def __post_init__(self) -> None:
         if self.layout.where is not None:
@@ -512,8 +505,8 @@ def find_sources(data: BattleData, options: ReadBattlesOptions) -> list[RowSourc
     if len(groups) > 1:  # hashes of one could not be compared with those of another
         options = options.with_texts()
     return [
-        RowSource(name, make_layout(header, options, name, spelling), parts, frame, held, unpaired)
-        for name, header, spelling, parts, frame, held, unpaired in map(msgspec.structs.astuple, groups)
+        RowSource(*astuple(group), layout=make_layout(group.header, options, group.name, group.format))
+        for group in groups
     ]
 
 

@@ -117,7 +117,6 @@ class SparkSource(Opened):
 
     @cached_property
     def opened_there(self) -> SparkRows:
-        """The rows with their header; nothing is counted yet."""
         if is_spark_frame(self.data):
             frame = self.data.selectExpr("*", f"0 AS {FAULT}")
             return SparkRows(frame, typed_columns(self.data.schema), "the frame")
@@ -140,7 +139,6 @@ class SparkSource(Opened):
             raise BattleError(f"Spark cannot read {shown}: {first_line(error)}.") from None
 
     def need_every_battle(self, what: str) -> None:
-        """Refuse what looks at every battle."""
         raise OptionError(
             f"{what} needs every battle, and the spark engine only counts them. Do without it, or use ",
             OptionValue("engine", "duckdb"),
@@ -583,7 +581,6 @@ class RemoteClusters(msgspec.Struct, frozen=True, eq=False):
         return np.array([row[at] for row in self.groups], dtype=np.bool_)[groups(table)]
 
     def sums(self, scores: GroupScores) -> ClusterSums:
-        """The sums over the clusters of the battles in these groups."""
         n = scores.n_parameters
         if n > MOST_PARAMETERS:
             raise OptionError(

@@ -64,7 +64,6 @@ class Codes(msgspec.Struct, frozen=True, eq=False):
         return Codes(looked_up(place, self.codes), tuple(self.labels[code] for code in ordered))
 
     def texts(self) -> list[str | None]:
-        """The column as text, one entry per row."""
         return [None if code == MISSING else self.labels[code] for code in self.codes]
 
 

@@ -18,6 +18,7 @@ from typing import Any, get_args
 
 import msgspec
 import numpy as np
+from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
 from tiltyard.battles import BattleData, BattleTable, GroupScores, Source, groups, merge_equal, oddities, read_battles
@@ -36,7 +37,7 @@ from tiltyard.boards.estimator import (
     check_whole,
 )
 from tiltyard.boards.leaderboard import Column, Leaderboard, build_board
-from tiltyard.boards.misfit import report_fit
+from tiltyard.boards.misfit import MisfitFacts, report_fit
 from tiltyard.boards.preparation import (
     SIDE_FLAGS,
     Clusters,
@@ -50,15 +51,24 @@ from tiltyard.boards.preparation import (
     cluster_codes,
     comparisons,
     connected,
-    count_nameless,
     covariates,
     fixed_order,
     kind_of,
     known_models,
+    nameless,
     select,
     settle_sides,
     ties_have_no_answer,
     without_ties,
+)
+from tiltyard.boards.record import (
+    AnchorFacts,
+    BoardDetails,
+    BoardSettings,
+    ClusterColumn,
+    Coefficient,
+    IntervalFacts,
+    ShrinkFacts,
 )
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import Interval, Ties, check_choice, explains
@@ -145,7 +155,6 @@ class Solved(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def remarks(self) -> list[str]:
-        """What a reader should know of the battles and the fit."""
         fit_input, selected = self.fit_input, self.fit_input.selected
         clustered, because = fit_input.clustered.sentences(), TIES_BECAUSE.get(fit_input.ties_because)
         unbounded = fit_input.ties_because == "unbounded"
@@ -396,7 +405,7 @@ def interval_settings(covariance: Uncertainty | None, columns: tuple[str, ...]) 
         return {"cluster": None, **draws}
     known = covariance.degrees[covariance.known]
     clusters = [
-        {"column": column, "count": way.count, "effective": way.effective_count, "largest_share": way.largest_share}
+        ClusterColumn(column=column, count=way.count, effective=way.effective_count, largest_share=way.largest_share)
         for column, way in zip(columns, covariance.ways, strict=True)
     ]
     return {
@@ -410,17 +419,17 @@ def interval_settings(covariance: Uncertainty | None, columns: tuple[str, ...]) 
 
 def coefficients(
     names: list[str], fitted: BradleyTerryFit, covariance: Uncertainty | None, level: float
-) -> dict[str, dict[str, float | None]]:
+) -> dict[str, Coefficient]:
     """Each coefficient in rating points: what one typical difference (or the first slot) is worth."""
     m = fitted.cells.n_models
-    rows: dict[str, dict[str, float | None]] = {}
+    rows = {}
     for k, name in enumerate(names):
         value = POINTS_PER_LOGIT * float(fitted.parameters.coefficient[k])
-        rows[name] = {"points": value, "ci_low": None, "ci_high": None}
+        rows[name] = Coefficient(value)
         if covariance is not None:
             cut = float(t_quantile(level, np.array(covariance.all_degrees)))
             half = POINTS_PER_LOGIT * cut * math.sqrt(max(covariance.variance(m + k), 0.0))
-            rows[name] = {"points": value, "ci_low": value - half, "ci_high": value + half}
+            rows[name] = Coefficient(value, value - half, value + half)
     return rows
 
 
@@ -597,19 +606,18 @@ class BradleyTerry(EstimatorParameters):
             seed=self.seed,
             anytime=self.anytime,
         )
-        more, remarks = {}, solved.remarks
+        misfit: MisfitFacts | UnsetType = UNSET
+        remarks = solved.remarks
         if self.reads_times:
-            facts, lines = report_fit(fit_input, fitted if shrunk is None else None, seed=self.seed)
-            more["misfit"] = msgspec.to_builtins(facts)
+            misfit, lines = report_fit(fit_input, fitted if shrunk is None else None, seed=self.seed)
             remarks += lines
-        board = self._board(fit_input, fitted, solved.state, sure, more, remarks)
+        board = self._board(fit_input, fitted, solved.state, sure, misfit, remarks)
         if shrunk is None:
             return board
-        prior = {"sd": POINTS_PER_LOGIT * math.sqrt(shrunk.variance), "dispersion": shrunk.dispersion}
-        return replace(board, settings={**board.settings, "shrink": prior})
+        prior = ShrinkFacts(POINTS_PER_LOGIT * math.sqrt(shrunk.variance), shrunk.dispersion)
+        return replace(board, settings=msgspec.structs.replace(board.settings, shrink=prior))
 
     def _anchor_code(self, fit_input: FitInput) -> int | None:
-        """The number of the anchor among the models."""
         if self.anchor is None:
             return None
         table = fit_input.selected.table
@@ -660,7 +668,7 @@ class BradleyTerry(EstimatorParameters):
             clusters = Clusters()
         elif clusters is None and table.clusters is not None:
             column, shared = table.clusters.column, table.clusters.shared(table)
-            without, of = count_nameless(table, column, shared)
+            without, of = nameless(table, column, named=shared)
             absent = ((column, without, of),) if without > 0.0 else ()
             clusters = Clusters((column,), absent) if shared.any() else Clusters()
         elif clusters is None:
@@ -688,7 +696,6 @@ class BradleyTerry(EstimatorParameters):
         return fit_input, self._errors(fit_input, fitted)
 
     def _errors(self, fit_input: FitInput, fitted: BradleyTerryFit) -> Uncertainty:
-        """The sandwich of battles that are here."""
         if self._draws(fitted.cells.n_models):
             return drawn_sandwich(fitted, fit_input.rows, fit_input.counted, seed=self.seed)
         return sandwich(fitted, fit_input.rows, fit_input.counted)
@@ -703,7 +710,7 @@ class BradleyTerry(EstimatorParameters):
         fitted: BradleyTerryFit,
         state: NDArray[np.int8],
         sure: Certainty,
-        more: Mapping[str, Any],
+        misfit: MisfitFacts | UnsetType,
         remarks: Sequence[str],
     ) -> Leaderboard:
         zero = (CENTRE if self.anchor is None else self.anchor[1]) - POINTS_PER_LOGIT * sure.zero
@@ -727,7 +734,7 @@ class BradleyTerry(EstimatorParameters):
             notes=_notes(fit_input, state, sure, shrunk=self.shrink),
             extra=extra,
             remarks=remarks,
-            details={**self._details(fit_input, fitted, sure), **more},
+            details=self._details(fit_input, fitted, sure, misfit),
             arrays=_arrays(sure, zero),
         )
 
@@ -738,24 +745,25 @@ class BradleyTerry(EstimatorParameters):
         board = plain.fit(fit_input.selected.table)
         return [board[name].rating for name in fit_input.selected.table.models]
 
-    def _settings(self, fit_input: FitInput, sure: Certainty) -> dict[str, Any]:
-        interval: dict[str, Any] = {"kind": self.ci}
+    def _settings(self, fit_input: FitInput, sure: Certainty) -> BoardSettings:
+        interval = IntervalFacts(kind=self.ci)
         if self.ci != "none":
-            interval |= {"level": self.level, **interval_settings(sure.covariance, fit_input.clusters)}
-            interval["anytime"] = self.anytime
-        return {
-            "method": "bt",
-            "tie_model": "drop" if self.ties == "drop" else fit_input.tie_model.name,
+            clusters = interval_settings(sure.covariance, fit_input.clusters)
+            interval = IntervalFacts(kind=self.ci, level=self.level, anytime=self.anytime, **clusters)
+        return BoardSettings(
             **self.selection.settings("bt"),
-            "scale": POINTS_PER_LOGIT,
-            "anchor": None if self.anchor is None else {"model": self.anchor[0], "rating": self.anchor[1]},
-            "interval": interval,
-            "n_bootstraps": self.rounds if self.ci == "bootstrap" else 0,
-            "seed": self.seed,
-        }
+            tie_model="drop" if self.ties == "drop" else fit_input.tie_model.name,
+            scale=POINTS_PER_LOGIT,
+            anchor=None if self.anchor is None else AnchorFacts(*self.anchor),
+            interval=interval,
+            n_bootstraps=self.rounds if self.ci == "bootstrap" else 0,
+            seed=self.seed,
+        )
 
-    def _details(self, fit_input: FitInput, fitted: BradleyTerryFit, sure: Certainty) -> Mapping[str, Any]:
-        details: dict[str, Any] = {"log_likelihood": fitted.log_likelihood}
+    def _details(
+        self, fit_input: FitInput, fitted: BradleyTerryFit, sure: Certainty, misfit: MisfitFacts | UnsetType
+    ) -> BoardDetails:
+        details: dict[str, Any] = {"log_likelihood": fitted.log_likelihood, "misfit": misfit}
         if len(fitted.tied_groups):
             labels = (
                 [Source.of_code(int(code)).value for code in fitted.tied_groups]
@@ -772,11 +780,10 @@ class BradleyTerry(EstimatorParameters):
         if sure.covariance is not None:
             counts = [way.count for way in sure.covariance.ways]
             details["n_clusters"] = min(counts, default=float(fit_input.rows.weight.sum()))
-        return details
+        return BoardDetails(**details)
 
 
 def _notes(fit_input: FitInput, state: NDArray[np.int8], sure: Certainty, *, shrunk: bool) -> list[str | None]:
-    """Why an interval is open, rough or missing."""
     records = zip(state, *wins_and_losses(fit_input.counted.cells), strict=True)
     notes = shrink_notes(fit_input) if shrunk else [_reach_note(Reach(one), won, lost) for one, won, lost in records]
     rough = cluster_notes(sure.covariance, fit_input.clusters) or [None] * len(notes)

@@ -27,7 +27,11 @@ STYLE = "body { margin: 2rem; background: white } svg { display: block; max-widt
 
 def interval_chart(board: Leaderboard) -> Any:
     """A dot and an interval per model, best on top, rank intervals on the right; an open side ends in an arrow head."""
-    alt = _altair()
+    try:
+        import altair as alt
+        import vl_convert  # noqa: F401 - saving needs it; say so before anything is drawn
+    except ImportError:
+        raise MissingExtra("a plot", "plot") from None
     rows = _rows(board)
     ends = [value for row in rows for value in (row["rating"], row["low"], row["high"])]
     room = 0.04 * ((max(ends) - min(ends)) or 1.0)
@@ -36,7 +40,9 @@ def interval_chart(board: Leaderboard) -> Any:
     y = alt.Y(
         "model:N", sort=order, title=None, axis=alt.Axis(labelLimit=260, ticks=False, domain=False, labelPadding=8)
     )
-    x = alt.X("rating:Q", scale=scale, title=_axis_title(board), axis=alt.Axis(tickCount=7, domain=False, ticks=False))
+    by_share = board.settings.method == "winrate"
+    unit = "average win rate over opponents" if by_share else "rating (400 points = odds of 10 to 1)"
+    x = alt.X("rating:Q", scale=scale, title=unit, axis=alt.Axis(tickCount=7, domain=False, ticks=False))
     colour = alt.Color(
         "source:N",
         scale=alt.Scale(domain=["human", "evaluated"], range=[DOT, EVALUATED]),
@@ -66,15 +72,17 @@ def interval_chart(board: Leaderboard) -> Any:
         x=alt.value(WIDTH + 8), text="rank:N", color=alt.value(GREY)
     )
     title = alt.Title(
-        _title(board), subtitle=_one_line(headline(board)), anchor="start", color=INK, subtitleColor=GREY, offset=12
+        "Average win rate" if by_share else "Ratings",
+        subtitle=_one_line(headline(board)),
+        anchor="start",
+        color=INK,
+        subtitleColor=GREY,
+        offset=12,
     )
     chart = alt.layer(line, dot, below, above, place, title=title)
-    return _in_house_style(chart.properties(width=WIDTH, height=alt.Step(ROW_HEIGHT)))
-
-
-def _in_house_style(chart: Any) -> Any:
     return (
-        chart.configure(font="Helvetica, Arial, sans-serif", background="white")
+        chart.properties(width=WIDTH, height=alt.Step(ROW_HEIGHT))
+        .configure(font="Helvetica, Arial, sans-serif", background="white")
         .configure_view(stroke=None)
         .configure_axis(labelFontSize=11, titleFontSize=11, labelColor=INK, titleColor=GREY, gridColor="#e4e7eb")
         .configure_axisX(titleFontWeight="normal", titlePadding=10)
@@ -104,28 +112,9 @@ def check_path(path: Path) -> None:
         raise MissingExtra("a plot", "plot")
 
 
-def _altair() -> Any:
-    try:
-        import altair
-        import vl_convert  # noqa: F401 - saving needs it; say so before anything is drawn
-    except ImportError:
-        raise MissingExtra("a plot", "plot") from None
-    return altair
-
-
 def _one_line(text: str) -> str:
     """A name for a chart. Altair writes it into a script of its own pages, which `</script>` would end."""
     return text.translate({**CONTROLS, **SEPARATORS}).replace("</", "<\u2215")
-
-
-def _title(board: Leaderboard) -> str:
-    return "Average win rate" if board.settings.get("method") == "winrate" else "Ratings"
-
-
-def _axis_title(board: Leaderboard) -> str:
-    if board.settings.get("method") == "winrate":
-        return "average win rate over opponents"
-    return "rating (400 points = odds of 10 to 1)"
 
 
 def _rows(board: Leaderboard) -> list[dict[str, Any]]:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from tiltyard.boards.leaderboard import Leaderboard, RankedModels, RatingsFile
+from tiltyard.boards.record import BoardComparison, RankChange
 from tiltyard.boards.text import FORMATS, boards_as_csv
 from tiltyard.errors import RatingError
 from tiltyard.files import json_text
@@ -19,42 +19,6 @@ from tiltyard.pages import markdown_text
 from tiltyard.ratings import kendall_tau, spearman_rho
 from tiltyard.ratings.ranks import ranks
 from tiltyard.types import Result
-
-
-class RankChange(msgspec.Struct, frozen=True):
-    """A model on both boards; places are among the models of both."""
-
-    model: str
-    rank_before: int
-    rank_after: int
-    rating_before: float
-    rating_after: float
-    places_gained: int
-    """Positive when it rose."""
-
-
-class BoardComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """How two boards differ: `comparison` of a ratings file, `ranks` of a re-judged run.
-
-    Parameters:
-        with_: The other ratings file.
-        kendall_tau: Kendall's tau-b of the two orders.
-        spearman_rho: Spearman's rho of the two orders.
-        only_before: Models that only the first board has.
-        only_after: Models that only the second board has.
-        changes: Every model's place and rating on both boards.
-    """
-
-    with_: str | msgspec.UnsetType = msgspec.field(name="with", default=msgspec.UNSET)
-    kendall_tau: float | None
-    spearman_rho: float | None
-    only_before: tuple[str, ...]
-    only_after: tuple[str, ...]
-    changes: tuple[RankChange, ...]
-
-    def to_dict(self) -> dict[str, Any]:
-        """The comparison as plain values."""
-        return dict(msgspec.to_builtins(self))
 
 
 def compare_boards(before: RankedModels, after: RankedModels) -> BoardComparison:
@@ -94,11 +58,9 @@ class BoardsByValue(Result):
     remarks: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """The boards as ratings files."""
         return {"by": self.by, "boards": {value: RatingsFile.of(one).to_dict() for value, one in self.boards.items()}}
 
     def to_json(self) -> str:
-        """The boards as JSON text."""
         return json_text(self.to_dict())
 
     def render(self, format: str = "table") -> str:

@@ -17,7 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from msgspec import UNSET
+
 from tiltyard.boards.leaderboard import RatingEntry, RatingsFile
+from tiltyard.boards.record import BoardSettings, IntervalFacts
 from tiltyard.errors import OptionError
 from tiltyard.files import json_text, write_text
 from tiltyard.options import check_choice
@@ -127,7 +130,7 @@ def eval_record(
 
 def _results(title: str, report: RatingsFile, entry: RatingEntry, by: Evaluator) -> list[dict[str, Any]]:
     """The rating with its interval, and the share of battles won, ties half, where there are any."""
-    method = str(report.details.get("method", "bt"))
+    method = report.settings.method or "bt"
     metric, unit = NAMES.get(method, (method, "points"))
     source = {"dataset_name": by.evaluation, "source_type": "other"}
     if by.hf_repo is not None:
@@ -141,9 +144,9 @@ def _results(title: str, report: RatingsFile, entry: RatingEntry, by: Evaluator)
     differences = "" if share else "; only differences mean something"
     details = {
         "judge_model": report.judge_model,
-        "battles_sha256": report.details.get("battles_sha256"),
+        "battles_sha256": report.settings.battles_sha256 or None,
         "models_on_the_board": len(report.ratings),
-        "remarks": " ".join(report.details.get("remarks") or ()) or None,
+        "remarks": " ".join(report.remarks) or None,
     }
     rating = result(
         {
@@ -152,7 +155,7 @@ def _results(title: str, report: RatingsFile, entry: RatingEntry, by: Evaluator)
             "metric_name": metric,
             "metric_kind": "win_rate" if share else "elo",
             "metric_unit": unit,
-            "metric_parameters": _parameters(report.details),
+            "metric_parameters": _parameters(report.settings),
             **CONTINUOUS,
             "min_score": 0.0 if share else "-Infinity",
             "max_score": 1.0 if share else "Infinity",
@@ -177,19 +180,16 @@ def _results(title: str, report: RatingsFile, entry: RatingEntry, by: Evaluator)
 
 
 def _uncertainty(report: RatingsFile, entry: RatingEntry) -> dict[str, Any]:
-    """The interval; nothing where an end is open."""
     if entry.ci_low is None or entry.ci_high is None:
         return {}
-    interval = report.details.get("interval") or {}
-    how = str(interval.get("kind") or "interval")
-    cluster = interval.get("cluster")
-    level = interval.get("level")
+    interval = report.settings.interval or IntervalFacts(kind="interval")
+    how, cluster, level = interval.kind, interval.cluster, interval.level
     return {
         "uncertainty": {
             "confidence_interval": {
                 "lower": entry.ci_low,
                 "upper": entry.ci_high,
-                **({"confidence_level": level} if level is not None else {}),
+                **({"confidence_level": level} if level else {}),
                 "method": f"{how}, clustered by {cluster}" if cluster else how,
             },
             "num_samples": round(entry.n_battles),
@@ -203,12 +203,11 @@ def _details(entry: RatingEntry) -> dict[str, str]:
     return _texts({name: getattr(entry, name) for name in names})
 
 
-def _parameters(details: Mapping[str, Any]) -> dict[str, Any]:
+def _parameters(settings: BoardSettings) -> dict[str, Any]:
     """What the metric was computed with: single values only."""
     names = ("tie_model", "both_bad", "inconsistent", "scale", "k", "initial_rating", "tau", "n_perms")
-    result = {name: details[name] for name in names if isinstance(details.get(name), str | int | float | bool)}
-    anchor = details.get("anchor")
-    return {**result, **({"anchor": anchor.get("model")} if isinstance(anchor, dict) else {})}
+    result = {name: getattr(settings, name) for name in names if getattr(settings, name) is not UNSET}
+    return {**result, **({"anchor": settings.anchor.model} if settings.anchor else {})}
 
 
 def _texts(values: Mapping[str, Any]) -> dict[str, str]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 from numpy.typing import NDArray
 
 from tiltyard import boards
@@ -26,15 +27,16 @@ from tiltyard.battles import (
     columns_to_polars,
 )
 from tiltyard.boards.preparation import RatedBattles, known_models, per_model
+from tiltyard.boards.record import BoardDetails, BoardSettings
 from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError
 from tiltyard.files import json_text, write_text
 from tiltyard.options import check_choice
-from tiltyard.ratings import HALF, TIE_MODELS, RankIntervals, expected_score, sum_by_both
+from tiltyard.ratings import HALF, POINTS_PER_LOGIT, TIE_MODELS, RankIntervals, expected_score, sum_by_both
 from tiltyard.ratings.ranks import ranks
 from tiltyard.types import Floats, Result
 
 if TYPE_CHECKING:
-    from tiltyard.boards import BoardComparison
+    from tiltyard.boards.record import BoardComparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +125,11 @@ class Leaderboard(RankedModels, Result):
     """
 
     entries: tuple[RatingEntry, ...]
-    settings: Mapping[str, Any]
+    settings: BoardSettings
     n_battles: float
     left_out: Mapping[str, float] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
-    details: Mapping[str, Any] = field(default_factory=dict)
+    details: BoardDetails = field(default_factory=BoardDetails)
     arrays: Mapping[str, NDArray[np.generic]] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -147,7 +149,7 @@ class Leaderboard(RankedModels, Result):
         return boards.text.render(self, format)
 
     def __repr__(self) -> str:
-        return f"<Leaderboard: {len(self)} models by {self.settings.get('method')}, {self.n_battles:,.0f} battles>"
+        return f"<Leaderboard: {len(self)} models by {self.settings.method}, {self.n_battles:,.0f} battles>"
 
     def _repr_html_(self) -> str:
         return boards.text.as_html(self)
@@ -183,10 +185,10 @@ class Leaderboard(RankedModels, Result):
         """
         first, second = _places(self, pairs)
         ratings = np.array([entry.rating for entry in self])
-        method = self.settings.get("method")
+        method = self.settings.method
         if method == "bt":
-            delta = (ratings[first] - ratings[second]) / float(self.settings["scale"])
-            model = TIE_MODELS.get(str(self.settings["tie_model"]), HALF)
+            delta = (ratings[first] - ratings[second]) / POINTS_PER_LOGIT
+            model = TIE_MODELS.get(str(self.settings.tie_model), HALF)
             tie = np.full(len(delta), _tie_parameter(self, model.untied, source))
             return np.asarray(model.chances(delta, tie))
         if source is not None:
@@ -207,14 +209,7 @@ class Leaderboard(RankedModels, Result):
 
     def to_dict(self) -> dict[str, Any]:
         """The board as plain values: the contents of a ratings file."""
-        return {
-            **self.settings,
-            "n_battles": whole(self.n_battles),
-            "left_out": {reason: whole(count) for reason, count in self.left_out.items()},
-            "remarks": list(self.remarks),
-            **self.details,
-            "ratings": [entry.to_dict() for entry in self.entries],
-        }
+        return {**_facts(self), "ratings": [entry.to_dict() for entry in self.entries]}
 
     def to_json(self, path: str | Path | None = None) -> str:
         """The board as JSON text; with a path, written there too."""
@@ -237,7 +232,7 @@ class Leaderboard(RankedModels, Result):
 
     def to_latex(self) -> str:
         """The table for a paper, for LaTeX with the package `booktabs`."""
-        return boards.text.as_latex(self)
+        return self.render("latex")
 
     def to_arrow(self) -> Any:
         """One row per model, best first, as an Arrow table."""
@@ -275,7 +270,12 @@ class RatingsFile(RankedModels):
         n_bootstraps: Bootstrap rounds; 0 without.
         seed: Seed of bootstrap and shuffles.
         ratings: One entry per model, best first.
-        details: Every further field of the file (method, tie model, interval, hash of the battles, …).
+        settings: How it was rated.
+        n_battles: Battles counted.
+        left_out: Battles that were not rated, by reason.
+        remarks: Sentences a reader should not miss.
+        details: Results of the board as a whole.
+        further: Every further field of the file.
     """
 
     arena: str | None = None
@@ -284,7 +284,12 @@ class RatingsFile(RankedModels):
     n_bootstraps: int = 0
     seed: int = 0
     ratings: tuple[RatingEntry, ...]
-    details: dict[str, Any] = field(default_factory=dict)
+    settings: BoardSettings = field(default_factory=BoardSettings)
+    n_battles: float | None = None
+    left_out: Mapping[str, float] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
+    details: BoardDetails = field(default_factory=BoardDetails)
+    further: Mapping[str, Any] = field(default_factory=dict)
 
     def __iter__(self) -> Iterator[RatingEntry]:
         return iter(self.ratings)
@@ -299,20 +304,29 @@ class RatingsFile(RankedModels):
         judge_model: str | None = None,
     ) -> RatingsFile:
         """The report of a leaderboard; the judge is the one that its battles name, unless another is given."""
-        contents = board.to_dict()
-        report = cls.from_dict(contents)
-        return replace(
-            report,
+        settings = board.settings
+        return cls(
             arena=arena,
-            model=model if model is not None else contents.get("evaluated"),
-            judge_model=judge_model if judge_model is not None else report.judge_model,
+            model=model if model is not None else settings.evaluated or None,
+            judge_model=judge_model if judge_model is not None else settings.judge_model or None,
+            n_bootstraps=settings.n_bootstraps or 0,
+            seed=settings.seed or 0,
             ratings=board.entries,
+            settings=_without_head(settings),
+            n_battles=board.n_battles,
+            left_out=board.left_out,
+            remarks=board.remarks,
+            details=board.details,
         )
 
     def to_dict(self) -> dict[str, Any]:
         """The file's contents as plain values."""
-        named = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("ratings", "details")}
-        return {**named, **self.details, "ratings": [entry.to_dict() for entry in self.ratings]}
+        return {
+            **{name: getattr(self, name) for name in HEAD},
+            **_facts(self),
+            **self.further,
+            "ratings": [entry.to_dict() for entry in self.ratings],
+        }
 
     def to_json(self) -> str:
         """The file's text."""
@@ -324,17 +338,30 @@ class RatingsFile(RankedModels):
 
     @classmethod
     def from_dict(cls, contents: dict[str, Any]) -> RatingsFile:
-        """Read plain values; unknown fields are kept as details, or as extras of their entry."""
-        rest = dict(contents)
+        """Read plain values; unknown fields are kept as further ones, or as extras of their entry."""
+        known = {each.name for each in fields(RatingEntry)} - {"extra"}
         try:
-            rows = rest.pop("ratings")
-            ratings = tuple(entry_from_dict(row, place) for place, row in enumerate(rows, start=1))
-        except (KeyError, TypeError, AttributeError) as error:
+            ratings = tuple(
+                RatingEntry(
+                    **{"rank": place, **{name: value for name, value in row.items() if name in known}},
+                    extra={name: value for name, value in row.items() if name not in known},
+                )
+                for place, row in enumerate(contents["ratings"], start=1)
+            )
+            return cls(
+                **{name: contents[name] for name in HEAD if name in contents},
+                ratings=ratings,
+                settings=_without_head(msgspec.convert(contents, BoardSettings)),
+                n_battles=contents.get("n_battles"),
+                left_out=contents.get("left_out", {}),
+                remarks=tuple(contents.get("remarks", ())),
+                details=msgspec.convert(contents, BoardDetails),
+                further={name: value for name, value in contents.items() if name not in KNOWN},
+            )
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise BattleError(
                 f"not a ratings file: {error!r} is missing or wrong. Expected `ratings: [{{model, rating, …}}]`."
             ) from None
-        known = {one.name for one in fields(cls)} - {"details"}
-        return cls(**{name: rest.pop(name) for name in known & rest.keys()}, ratings=ratings, details=rest)
 
     @classmethod
     def read(cls, path: str | Path) -> RatingsFile:
@@ -352,13 +379,31 @@ EloReport = RatingsFile
 """The name under which a ratings file was first known."""
 
 
-def entry_from_dict(row: dict[str, Any], place: int) -> RatingEntry:
-    """One entry; a file without ranks is ranked by its order."""
-    known = {field.name for field in fields(RatingEntry)} - {"extra"}
-    values = {name: value for name, value in row.items() if name in known}
-    values.setdefault("rank", place)
-    extra = {name: value for name, value in row.items() if name not in known}
-    return RatingEntry(**values, extra=extra)
+HEAD = ("arena", "model", "judge_model", "n_bootstraps", "seed")
+"""What a ratings file says first; some of it is among a board's settings."""
+KNOWN = {
+    *(*HEAD, "ratings", "n_battles", "left_out", "remarks"),
+    *(*BoardSettings.__struct_fields__, *BoardDetails.__struct_fields__),
+}
+"""The fields of a ratings file."""
+
+
+def _without_head(settings: BoardSettings) -> BoardSettings:
+    return msgspec.structs.replace(settings, judge_model=UNSET, n_bootstraps=UNSET, seed=UNSET)
+
+
+def _facts(of: Leaderboard | RatingsFile) -> dict[str, Any]:
+    counted = (
+        {}
+        if of.n_battles is None
+        else {
+            "n_battles": whole(of.n_battles),
+            "left_out": {reason: whole(count) for reason, count in of.left_out.items()},
+            "remarks": list(of.remarks),
+        }
+    )
+    settings, details = (msgspec.to_builtins(each, enc_hook=float) for each in (of.settings, of.details))
+    return {**settings, **counted, **details}
 
 
 def whole(value: float) -> float | int:
@@ -371,7 +416,6 @@ OUTCOMES = OUTCOME_LABELS[:3]
 
 
 def _places(board: Leaderboard, pairs: BattleTable | Iterable[Sequence[str]]) -> tuple[Any, Any]:
-    """Where the models of each pair stand on the board."""
     place = {entry.model: at for at, entry in enumerate(board)}
     if isinstance(pairs, BattleTable):
         known = np.array([_place(place, model) for model in pairs.models], dtype=np.intp)
@@ -394,8 +438,7 @@ def _place(place: dict[str, int], model: str) -> int:
 
 
 def _tie_parameter(board: Leaderboard, untied: float, source: str | None) -> float:
-    """The logarithm of the tie parameter that applies."""
-    result = board.details.get("tie_parameters") or {}
+    result = board.details.tie_parameters or {}
     if source is not None:
         check_choice("source", source, ("human", "llm-judge"))
     if "all" in result:
@@ -421,7 +464,7 @@ def build_board(
     selected: RatedBattles,
     *,
     rating: NDArray[np.float64],
-    settings: Mapping[str, Any],
+    settings: BoardSettings,
     low: Column | None = None,
     high: Column | None = None,
     places: RankIntervals | None = None,
@@ -429,12 +472,12 @@ def build_board(
     notes: Sequence[str | None] | None = None,
     extra: Mapping[str, Column] | None = None,
     remarks: Sequence[str] = (),
-    details: Mapping[str, Any] | None = None,
+    details: BoardDetails | None = None,
     arrays: Mapping[str, NDArray[np.generic]] | None = None,
 ) -> Leaderboard:
     """The board of a method: columns come in the order of the models, entries leave best first."""
     table: BattleTable = selected.table
-    counts = count_by_model(selected)
+    counts = ModelCounts.of(selected)
     sources = _sources(table, evaluated)
     rank = ranks(rating)
     order = np.argsort(rank)
@@ -460,11 +503,11 @@ def build_board(
     )
     return Leaderboard(
         entries=entries,
-        settings={**settings, "evaluated": evaluated, "judge_model": _judge_name(table)},
+        settings=msgspec.structs.replace(settings, evaluated=evaluated, judge_model=_judge_name(table)),
         n_battles=table.n_battles + selected.both_bad.n_battles,
         left_out=selected.left_out,
         remarks=tuple(remarks),
-        details=dict(details or {}),
+        details=details or BoardDetails(),
         arrays=ordered_arrays({"models": np.array(table.models), **(arrays or {})}, order),
     )
 
@@ -486,23 +529,20 @@ class ModelCounts(msgspec.Struct, frozen=True, eq=False):
     ties: Floats
     both_bad: Floats
 
+    @classmethod
+    def of(cls, selected: RatedBattles) -> ModelCounts:
+        table, shape = selected.table, (len(selected.table.models), len(Outcome))
+        a, b = (sum_by_both(side, table.outcome, table.weight, shape).T for side in (table.model_a, table.model_b))
+        return cls(
+            wins=a[Outcome.A.code] + b[Outcome.B.code],
+            losses=a[Outcome.B.code] + b[Outcome.A.code],
+            ties=a[Outcome.TIE.code] + b[Outcome.TIE.code],
+            both_bad=per_model(selected.both_bad, selected.both_bad.weight),
+        )
+
     @property
     def battles(self) -> Floats:
-        """Everything the model took part in."""
         return self.wins + self.losses + self.ties + self.both_bad
-
-
-def count_by_model(selected: RatedBattles) -> ModelCounts:
-    """Count by model."""
-    table, m = selected.table, len(selected.table.models)
-    shape = m, len(Outcome)
-    in_a, in_b = (sum_by_both(side, table.outcome, table.weight, shape).T for side in (table.model_a, table.model_b))
-    return ModelCounts(
-        wins=in_a[Outcome.A.code] + in_b[Outcome.B.code],
-        losses=in_a[Outcome.B.code] + in_b[Outcome.A.code],
-        ties=in_a[Outcome.TIE.code] + in_b[Outcome.TIE.code],
-        both_bad=per_model(selected.both_bad, selected.both_bad.weight),
-    )
 
 
 def _sources(table: BattleTable, evaluated: str | None) -> list[str]:

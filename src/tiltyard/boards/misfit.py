@@ -22,6 +22,7 @@ from tiltyard.ratings import (
     POINTS_PER_LOGIT,
     BradleyTerryFit,
     Misfit,
+    TieLaw,
     check_fit,
     count_pairs,
     fit_bounded,
@@ -97,20 +98,7 @@ class ScheduleMisfit(msgspec.Struct, frozen=True):
 
     @property
     def matters(self) -> bool:
-        """Whether it is certain, and large enough to be mentioned."""
         return self.p <= FALSE_ALARMS and abs(self.points) > SMALL_MOVE
-
-
-class TiesMisfit(msgspec.Struct, frozen=True):
-    """Shares of ties, found and expected by the tie model."""
-
-    p: float
-    close: float
-    """In the half of the battles with the smaller gaps."""
-    close_expected: float
-    far: float
-    """In the other half."""
-    far_expected: float
 
 
 class Drifter(msgspec.Struct, frozen=True):
@@ -154,7 +142,7 @@ class MisfitFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Those with p below 0.05, which among so many checks may be chance."""
     pairs: PairsMisfit | UnsetType = UNSET
     schedule: ScheduleMisfit | UnsetType = UNSET
-    ties: TiesMisfit | UnsetType = UNSET
+    ties: TieLaw | UnsetType = UNSET
     drift: DriftMisfit | UnsetType = UNSET
     slot: SlotMisfit | UnsetType = UNSET
     not_checked: list[str] | UnsetType = UNSET
@@ -288,13 +276,12 @@ def holm(ps: Mapping[str, float]) -> set[str]:
 
 
 def _matters(part: Any, schedule: ScheduleMisfit | None) -> bool:
-    """Whether a certain deviation is large enough to be mentioned."""
     match part:
         case PairsMisfit():
             worst = part.worst[0]
             sure = abs(worst.share - worst.expected) - 2.0 * worst.error > SMALL_PAIR
             return part.size > SMALL_PAIRS or sure or bool(schedule and schedule.matters)
-        case TiesMisfit():
+        case TieLaw():
             return abs(part.far - part.far_expected - part.close + part.close_expected) > SMALL_TIES
         case DriftMisfit():
             return any(abs(row.points) > SMALL_CHANGE for row in part.models)
@@ -303,7 +290,6 @@ def _matters(part: Any, schedule: ScheduleMisfit | None) -> bool:
 
 
 def _records(result: Misfit, models: Sequence[str]) -> dict[str, Any]:
-    """What a ratings file says of each check that was made."""
     made: dict[str, Any] = {}
     if (pairs := result.pairs) is not None:
         rows = []
@@ -319,8 +305,8 @@ def _records(result: Misfit, models: Sequence[str]) -> dict[str, Any]:
         at = int(np.argmax(np.abs(schedule.z)))
         points = POINTS_PER_LOGIT * float(schedule.move[at])
         made["schedule"] = ScheduleMisfit(schedule.p, models[at], points, float(schedule.z[at]))
-    if (law := result.ties) is not None:
-        made["ties"] = TiesMisfit(law.p, law.close, law.close_expected, law.far, law.far_expected)
+    if result.ties is not None:
+        made["ties"] = result.ties
     if (drift := result.drift) is not None:
         order = np.argsort(-np.abs(drift.z), kind="stable").tolist()
         sure = [i for i in order if abs(drift.z[i]) >= drift.cut] or order[:1]
@@ -333,7 +319,6 @@ def _records(result: Misfit, models: Sequence[str]) -> dict[str, Any]:
 
 
 def _note(part: Any, schedule: ScheduleMisfit | None, tie_model: str) -> str:
-    """One line about a check that failed, and what it means for a reader."""
     match part:
         case PairsMisfit():
             worst = part.worst[0]
@@ -348,7 +333,7 @@ def _note(part: Any, schedule: ScheduleMisfit | None, tie_model: str) -> str:
                 f"ratings say {_percent(worst.expected)} ({_p(part.p)}{off}): "
                 f"a rating is an average over the opponents met, and does not predict single pairs{moves}"
             )
-        case TiesMisfit():
+        case TieLaw():
             law = {"davidson": "Davidson's", "rao-kupper": "Rao and Kupper's"}.get(tie_model, "the")
             return (
                 f"misfit, ties: {law} model says {_percent(part.close_expected)} ties among close models and "

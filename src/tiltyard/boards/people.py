@@ -30,6 +30,14 @@ from tiltyard.boards.bradley_terry import (
 )
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry, ordered_arrays, whole
 from tiltyard.boards.preparation import WEIGHT_ZERO, Selection, asked_clusters, choose_clusters, cluster_codes, select
+from tiltyard.boards.record import (
+    AnchorFacts,
+    BoardDetails,
+    InformationShares,
+    IntervalFacts,
+    PeopleLabels,
+    RecordedDraw,
+)
 from tiltyard.errors import NoBattles, OptionError, OptionValue, RatingError
 from tiltyard.ratings import (
     OWN_CLUSTER,
@@ -149,39 +157,6 @@ class _Matched(msgspec.Struct, frozen=True, eq=False):
     check: DrawCheck
 
 
-class InformationShares(msgspec.Struct, frozen=True):
-    """Shares of the information."""
-
-    people: float
-    judge: float
-
-
-class RecordedDraw(msgspec.Struct, frozen=True):
-    """A random order of matchups, of which the first were labelled: what labels carry of their draw.
-
-    Those before the last labelled one that have no label were left out, whatever for.
-    """
-
-    of: int
-    """Matchups in that order."""
-    first: int
-    """Place of the last labelled one."""
-    left_out: int
-    """Those before it without a label."""
-
-    def sentence(self, judged: int) -> str:
-        """Whether the labels are a random draw, by what is recorded with them."""
-        order = f"the first {self.first:,} of a random order of {self.of:,} matchups"
-        if self.of < judged:
-            return (
-                f"recorded with the labels: {order}, and {judged:,} were judged: valid for those that were drawn from"
-            )
-        if self.left_out:
-            less = f"{self.left_out:,} of them without a label"
-            return f"recorded with the labels: {order}, {less}: valid if these were not left out for what they are"
-        return f"recorded with the labels: {order}, none left out; that is a random draw"
-
-
 def _match(
     judged: BattleTable, people: BattleTable, selection: Selection, cluster: str, judge: Leaderboard
 ) -> _Matched:
@@ -272,41 +247,6 @@ def _match(
         draw=draw,
         check=check_draw(traits, labelled, np.random.default_rng(0), by_prompt),
     )
-
-
-class PeopleLabels(msgspec.Struct, frozen=True):
-    """`people` in a ratings file whose board people's labels correct, as in `ratings/calibrated/`."""
-
-    method: str
-    """`prediction-powered`."""
-    lambda_: float = msgspec.field(name="lambda")
-    """The judge's weight, between 0 and 1."""
-    labels: int
-    """Labelled matchups that were judged."""
-    votes: float
-    """People's rows on them."""
-    voters: int | None
-    """How many people; null if that is not known."""
-    prompts: int
-    judged_matchups: int
-    """Matchups that the judge judged, among the corrected models."""
-    agreement: float | None
-    """Share of the labelled matchups with the same winner, if both name one."""
-    agreement_n: int
-    """How many these are."""
-    half_width: float | None
-    """Half the median interval, in points; null if every one is open."""
-    people_only_half_width: float | None
-    """The same by people's labels alone."""
-    information: InformationShares
-    saves: bool
-    """False if the judge agrees too little to save labels."""
-    not_corrected: list[str]
-    """Models that labels do not join to the others."""
-    random_draw_p: float | None
-    """p-value of the labels being a random draw, by all that is known of the judged matchups."""
-    draw: RecordedDraw | None
-    """The draw that labels carry (by `battles draw`, or a review); null where they carry none."""
 
 
 def _recorded_draw(labels: BattleTable, matchup: Ints) -> RecordedDraw | None:
@@ -543,20 +483,20 @@ def _build(
     people = _details(matched, inside, data, fit, entries)
     remarks = [*_remarks(people, fit, matched)]
     remarks += [*matched.remarks, *share_remarks(fit.covariance, matched.columns, "labels")]
-    anchor, interval = estimator.anchor, interval_settings(fit.covariance, matched.columns)
+    interval = interval_settings(fit.covariance, matched.columns)
     return replace(
         judge,
         entries=entries,
-        settings={
-            **judge.settings,
-            "tie_model": fit.fit.tie_model.name,
-            "both_bad": estimator.selection.both_bad,
-            "anchor": None if anchor is None else {"model": anchor[0], "rating": anchor[1]},
-            "interval": {"kind": "sandwich", "level": estimator.level, **interval, "anytime": False},
-        },
+        settings=msgspec.structs.replace(
+            judge.settings,
+            tie_model=fit.fit.tie_model.name,
+            both_bad=estimator.selection.both_bad,
+            anchor=None if estimator.anchor is None else AnchorFacts(*estimator.anchor),
+            interval=IntervalFacts(kind="sandwich", level=estimator.level, anytime=False, **interval),
+        ),
         left_out={**judge.left_out, **matched.left_out},
         remarks=tuple(remarks),
-        details={"people": msgspec.to_builtins(people)},
+        details=BoardDetails(people=people),
         arrays=_arrays(estimator, names, fit.covariance, [entry.model for entry in entries]),
     )
 
@@ -603,7 +543,8 @@ def _corrected(
     rating, low, high = scaled(strength, fit.covariance)
     alone, alone_low, alone_high = scaled(fit.people.parameters.strength, fit.alone)
     places = rank_intervals(strength, apart(fit.covariance, estimator.level))
-    labels = _per_model(data, data.weight, data.matchup)
+    first, second = data.first[data.matchup], data.second[data.matchup]
+    labels = sum_by(first, data.weight, data.n_models) + sum_by(second, data.weight, data.n_models)
     return {
         name: replace(
             judge[name],
@@ -622,11 +563,6 @@ def _corrected(
         )
         for i, name in enumerate(names)
     }
-
-
-def _per_model(data: LabelledMatchups, weight: Floats, matchup: Ints | slice = slice(None)) -> Floats:
-    first, second = data.first[matchup], data.second[matchup]
-    return sum_by(first, weight, data.n_models) + sum_by(second, weight, data.n_models)
 
 
 def _details(
@@ -660,7 +596,6 @@ def _details(
 
 
 def _remarks(people: PeopleLabels, fit: PeopleFit, matched: _Matched) -> list[str]:
-    """What a reader of the corrected board has to know."""
     voters = people.voters
     by = f", {people.votes:,} votes by {voters:,} voter{'' if voters == 1 else 's'}" if voters else ""
     agreed = "no label names a winner where the judge does"

@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import UNSET, UnsetType
 
 from tiltyard.battles import MISSING, BattleTable, Source
 from tiltyard.boards.bradley_terry import (
@@ -25,7 +25,7 @@ from tiltyard.boards.bradley_terry import (
     zero_weights,
 )
 from tiltyard.boards.leaderboard import Leaderboard
-from tiltyard.boards.misfit import report_fit
+from tiltyard.boards.misfit import MisfitFacts, report_fit
 from tiltyard.boards.preparation import (
     Clusters,
     FitInput,
@@ -42,6 +42,7 @@ from tiltyard.boards.preparation import (
     ties_have_no_answer,
     without_ties,
 )
+from tiltyard.boards.record import PoolFacts
 from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError, TooLarge
 from tiltyard.ratings import (
     OWN_CLUSTER,
@@ -150,19 +151,18 @@ def pooled_boards(
             "pulled towards the model's over all, those with few battles most"
         )
     remarks.append(f"pool: {differs}")
-    record = {"by": column, "categories": len(categories), "sd": sd, "dispersion": pooled.shrunk.dispersion}
+    record = PoolFacts(by=column, categories=len(categories), sd=sd, dispersion=pooled.shrunk.dispersion)
     boards = {}
     for category in categories:
         fit_input = msgspec.structs.replace(category.alone, tie_model=tie_model, clustered=Clusters(clusters))
         board = _board(category, fit_input, pooled, estimator, remarks)
-        boards[category.value] = replace(board, settings={**board.settings, "pool": record})
+        boards[category.value] = replace(board, settings=msgspec.structs.replace(board.settings, pool=record))
     return boards
 
 
 def _select(
     table: BattleTable, column: str, estimator: BradleyTerry, leave_out: Callable[[RatingError], None]
 ) -> list[tuple[str, RatedBattles]]:
-    """The battles of each value that are rated."""
     result = []
     for value, part in table.split(column):
         try:
@@ -268,7 +268,6 @@ def _tie_model(
 def _board(
     category: _Category, fit_input: FitInput, pooled: PooledFit, estimator: BradleyTerry, remarks: list[str]
 ) -> Leaderboard:
-    """One category's board out of the joint fit."""
     cells, tie = category.alone.counted.cells, pooled.shrunk.fit.parameters.tie[category.tie_group]
     if cells.n_groups == 1:
         tie = tie[category.alone.selected.table.source[:1]]
@@ -284,15 +283,14 @@ def _board(
     sure = certainty(fitted, fit_input, covariance, anchor=anchor, level=estimator.level, rounds=0, seed=estimator.seed)
     state = pooled.state[category.ids]
     joined = len(islands(cells)) <= 1
-    more: dict[str, Any] = {}
+    misfit: MisfitFacts | UnsetType = UNSET
     if estimator.reads_times and joined:  # a plain fit of the category alone
-        facts, lines = report_fit(category.alone, None, seed=estimator.seed)
-        more["misfit"] = msgspec.to_builtins(facts)
+        misfit, lines = report_fit(category.alone, None, seed=estimator.seed)
         remarks += lines
     elif estimator.reads_times:
-        more["misfit"] = {"checked": False, "reason": "groups of models never met here"}
-        remarks.append("fit not checked: groups of models never met here")
-    board = estimator._board(fit_input, fitted, state, sure, more, remarks)
+        misfit = MisfitFacts(checked=False, reason="groups of models never met here")
+        remarks.append(f"fit not checked: {misfit.reason}")
+    board = estimator._board(fit_input, fitted, state, sure, misfit, remarks)
     means = pooled.means[category.ids]
     weights = zero_weights(covariance.known, anchor)
     zero = float(means.mean() if weights is None else weights @ means)

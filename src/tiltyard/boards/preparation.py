@@ -209,7 +209,6 @@ class Clusters(msgspec.Struct, frozen=True):
     absent: bool = False
 
     def sentences(self, unit: str = "battles") -> list[str]:
-        """What a reader should know of them."""
         lines = []
         if self.too_few is not None:
             column, count = self.too_few
@@ -386,18 +385,18 @@ def choose_clusters(table: BattleTable, cluster: str) -> Clusters:
     )
 
 
-def nameless(table: BattleTable, column: str, rows: NDArray[np.bool_] | None = None) -> tuple[float, float]:
+def nameless(
+    table: BattleTable,
+    column: str,
+    rows: NDArray[np.bool_] | None = None,
+    *,
+    named: NDArray[np.bool_] | None = None,
+) -> tuple[float, float]:
     """How many battles name no prompt (or voter, …), though others do, and of how many; judges have no voters.
 
-    With `rows`, how many of these battles.
+    With `rows`, how many of these battles; `named` says which name theirs, where the table's column does not.
     """
-    return count_nameless(table, column, table.text_column(column).codes != MISSING, rows)
-
-
-def count_nameless(
-    table: BattleTable, column: str, named: NDArray[np.bool_], rows: NDArray[np.bool_] | None = None
-) -> tuple[float, float]:
-    """The same where it is known which battles name theirs."""
+    named = table.text_column(column).codes != MISSING if named is None else named
     should = table.source == Source.HUMAN.code if column == "voter" else np.ones(len(table), dtype=bool)
     counted = should if rows is None else should & rows
     without = float(table.weight.sum(where=counted & ~named)) if (named & should).any() else 0.0

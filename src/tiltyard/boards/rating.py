@@ -8,6 +8,8 @@ from dataclasses import fields, replace
 from threading import Thread
 from typing import Any
 
+from msgspec import structs
+
 from tiltyard.battles import (
     BattleData,
     BattleFile,
@@ -96,8 +98,10 @@ def read_for(
     absent = wanted.keys() - {*seen.columns, *seen.raw_columns}
     if absent:
         raise OptionError(f"the battles have no column {min(absent)!r}; they have {', '.join(seen.raw_columns)}.")
-    if times and not (in_order or clusters or "timestamp" in also) and _are_very_many(source.parts):
-        times = bool(wanted.pop("timestamp", None))
+    if times and not (in_order or clusters or "timestamp" in also):
+        size = sum(part.path.stat().st_size for part in source.parts)
+        if size > LARGE_BYTES and about_rows(source.parts) > MOST_TIMES:  # counted rather than held to look at times
+            times = bool(wanted.pop("timestamp", None))
     options = replace(
         reading.part(ReadBattlesOptions),
         columns=tuple(wanted),
@@ -106,11 +110,6 @@ def read_for(
         numbers=controls,
     )
     return source.read(options)
-
-
-def _are_very_many(parts: Sequence[BattleFile]) -> bool:
-    """Whether files have so many battles that they are counted rather than held to look at their times."""
-    return sum(part.path.stat().st_size for part in parts) > LARGE_BYTES and about_rows(parts) > MOST_TIMES
 
 
 def lacking(battles: BattleData, selection: Selection) -> MissingVerdicts:
@@ -126,7 +125,7 @@ def with_dimensions(board: Leaderboard, table: BattleTable, selection: Selection
     names = dimensions_of(table, selection)
     if not names:
         return board
-    settings = {**board.settings, "dimensions": list(names)}
+    settings = structs.replace(board.settings, dimensions=list(names))
     return replace(board, settings=settings, remarks=(*pooled_remark(names), *board.remarks))
 
 
@@ -135,7 +134,7 @@ def with_missing_verdicts(board: Leaderboard, missing: MissingVerdicts, of: str 
     if not missing:
         return board
     remarks = (*board.remarks, f"{of}{missing.sentence}: they are in no rating")
-    return replace(board, remarks=remarks, details={**board.details, "missing": missing.to_dict()})
+    return replace(board, remarks=remarks, details=structs.replace(board.details, missing=missing.facts))
 
 
 def start_hashing(battles: BattleData, reading: InputOptions = DEFAULT_INPUT) -> Callable[[], dict[str, Any]]:
@@ -233,7 +232,7 @@ def rate_with(
         if before is not None:
             before(table)
         board = with_dimensions(estimator.fit(table), table, estimator.selection)
-        board = replace(board, settings={**board.settings, **came_from()})
+        board = replace(board, settings=structs.replace(board.settings, **came_from()))
     board = replace(board, remarks=(*no_go(source), *board.remarks))
     return with_missing_verdicts(board, lacking(source, estimator.selection))
 
@@ -271,7 +270,7 @@ def rate_with_people(
     board = corrected_board(judged, _read_labels(people, judged, battles, reading), estimator)
     came_from = {**start_hashing(battles, reading)(), "people_sha256": files_sha256(people.parts)}
     board = with_dimensions(board, judged, estimator.selection)
-    return replace(board, settings={**board.settings, **came_from})
+    return replace(board, settings=structs.replace(board.settings, **came_from))
 
 
 def _read_labels(people: Opened, judged: BattleTable, battles: Opened, reading: InputOptions) -> BattleTable:
@@ -346,8 +345,10 @@ def rate_by(
             raise
         except (BattleError, RatingError) as error:
             failed(RatingError(f"{column} {value}: ", *error.args))
-    settings = came_from()
-    boards = {value: replace(board, settings={**board.settings, **settings}) for value, board in boards.items()}
+    origin = came_from()
+    boards = {
+        value: replace(board, settings=structs.replace(board.settings, **origin)) for value, board in boards.items()
+    }
     if column != DIMENSION:
         boards = {value: with_dimensions(board, table, estimator.selection) for value, board in boards.items()}
     missing = lacking(source, estimator.selection)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from tiltyard.battles import BattleData, BattleTable, Outcome, oddities, read_battles
 from tiltyard.boards.estimator import DRAWS_MAX, RATING_MAX, EstimatorParameters, check_level, check_number, check_whole
-from tiltyard.boards.leaderboard import Column, Leaderboard, build_board, count_by_model
+from tiltyard.boards.leaderboard import Column, Leaderboard, ModelCounts, build_board
 from tiltyard.boards.preparation import (
     Selection,
     asked_clusters,
@@ -21,6 +20,7 @@ from tiltyard.boards.preparation import (
     only_rated_models,
     select,
 )
+from tiltyard.boards.record import BoardDetails, BoardSettings, IntervalFacts, SweepMean
 from tiltyard.errors import OptionValue, RatingError
 from tiltyard.options import check_choice, explains
 from tiltyard.ratings import DEFAULT_SETTINGS, Glicko2Settings, elo, normal_quantile, rate_battles
@@ -126,8 +126,12 @@ class Elo(EstimatorParameters):
             k=self.k,
             initial_rating=self.initial_rating,
         )
-        settings = {"k": self.k, "initial_rating": self.initial_rating, "interval": {"kind": "none"}}
-        settings = {**self.selection.settings("elo"), **settings}
+        settings = BoardSettings(
+            **self.selection.settings("elo"),
+            k=self.k,
+            initial_rating=self.initial_rating,
+            interval=IntervalFacts(kind="none"),
+        )
         return build_board(
             selected, rating=ratings, settings=settings, evaluated=self.evaluated, remarks=[ORDER_REMARK, *battles.odd]
         )
@@ -189,7 +193,7 @@ class PermutationElo(EstimatorParameters):
         extra: dict[str, Column] = {name: _or_none(getattr(trace, name)) for name in ("sem", "ci95_low", "ci95_high")}
         if None in extra["sem"]:
             remarks.append(ONE_ORDER)
-        interval: dict[str, Any] = {"kind": "none"}
+        interval = IntervalFacts(kind="none")
         low = high = None
         notes: list[str | None] | None = None
         if self.ci != "none" and len(battles.a) < 2:
@@ -199,8 +203,9 @@ class PermutationElo(EstimatorParameters):
             low, high = self._sampling_ends(selected.table, battles, clusters.columns, trace)
             extra |= {"sampling_low": low, "sampling_high": high}
             remarks += [*clusters.sentences(), SEM_REMARK]
-            interval = {"kind": "sampling", "level": self.level, "cluster": ",".join(clusters.columns) or None}
-            wins = count_by_model(selected).wins > 0
+            columns = ",".join(clusters.columns) or None
+            interval = IntervalFacts(kind="sampling", level=self.level, cluster=columns)
+            wins = ModelCounts.of(selected).wins > 0
             notes = [
                 None if end is not None else ONLY_WON if won else ONLY_LOST for end, won in zip(low, wins, strict=True)
             ]
@@ -209,32 +214,30 @@ class PermutationElo(EstimatorParameters):
             rating=trace.mean,
             low=low,
             high=high,
-            settings={
+            settings=BoardSettings(
                 **self.selection.settings("elo-perm"),
-                "k": self.k,
-                "initial_rating": self.initial_rating,
-                "n_perms": n_perms,
-                "seed": self.seed,
-                "interval": interval,
-            },
+                k=self.k,
+                initial_rating=self.initial_rating,
+                n_perms=n_perms,
+                seed=self.seed,
+                interval=interval,
+            ),
             evaluated=self.evaluated,
             notes=notes,
             extra=extra,
             remarks=remarks,
-            details={
-                "k_sensitivity": {
-                    str(float(trace.k)): {
-                        name: {"mean": mean, "sem": sem}
-                        for name, mean, sem in zip(models, trace.mean.tolist(), _or_none(trace.sem), strict=True)
-                    }
+            details=BoardDetails(
+                k_sensitivity={
+                    str(float(trace.k)): dict(
+                        zip(models, map(SweepMean, trace.mean.tolist(), _or_none(trace.sem)), strict=True)
+                    )
                     for trace in result.sweep
                 }
-            },
+            ),
             arrays={"permutation_ratings": trace.ratings},
         )
 
     def n_shuffles(self, n_battles: int) -> int:
-        """How many shuffles of so many decisive battles are played."""
         if self.n_perms is not None:
             return self.n_perms
         return min(MANY_SHUFFLES, max(FEW_SHUFFLES, PLAYED_BATTLES // n_battles))
@@ -309,14 +312,14 @@ class Glicko2(EstimatorParameters):
             weight=battles.weight,
         )
         half = normal_quantile(self.level) * state.deviation
-        settings = {
+        settings = BoardSettings(
             **self.selection.settings("glicko2"),
-            "initial_rating": self.parameters.rating,
-            "initial_deviation": self.parameters.deviation,
-            "initial_volatility": self.parameters.volatility,
-            "tau": self.parameters.tau,
-            "interval": {"kind": "deviation", "level": self.level},
-        }
+            initial_rating=self.parameters.rating,
+            initial_deviation=self.parameters.deviation,
+            initial_volatility=self.parameters.volatility,
+            tau=self.parameters.tau,
+            interval=IntervalFacts(kind="deviation", level=self.level),
+        )
         return build_board(
             selected,
             rating=state.rating,

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
 from operator import attrgetter
-from typing import Any
 
 import msgspec
 
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
+from tiltyard.boards.record import BoardComparison, BoardSettings, IntervalFacts
 from tiltyard.options import check_choice
 from tiltyard.pages import Cell, Kind, Table, TableColumn, markdown_text
 
@@ -41,31 +40,34 @@ def headline(board: Leaderboard) -> str:
     """One line: method, how much data, what the interval is."""
     settings = board.settings
     parts = [
-        METHOD_NAMES.get(str(settings.get("method")), str(settings.get("method"))),
+        METHOD_NAMES.get(str(settings.method), str(settings.method)),
         f"{board.n_battles:,.0f} battles",
         f"{len(board)} models",
     ]
-    if settings.get("tie_model"):
-        parts.append(TIE_NAMES[settings["tie_model"]])
-    people = board.details.get("people") or settings.get("people")
-    if people:
-        parts.append(f"corrected by {people['labels']:,} labels of people")
+    if settings.tie_model:
+        parts.append(TIE_NAMES[settings.tie_model])
+    if board.details.people:
+        parts.append(f"corrected by {board.details.people.labels:,} labels of people")
     return " · ".join([*parts, interval_name(board)])
 
 
 def interval_name(board: Leaderboard) -> str:
     """What the interval column holds, in words."""
-    interval = board.settings.get("interval") or {"kind": "none"}
-    if interval["kind"] == "none":
+    interval = board.settings.interval
+    if not interval or not interval.level:
         return "no intervals"
-    level = percent(interval["level"])
-    if interval["kind"] == "deviation":
+    level = percent(interval.level)
+    if interval.kind == "deviation":
         return f"{level} from the Glicko deviation"
-    unit = "by " + " and ".join(
-        CLUSTER_NAMES.get(name, name) for name in (interval.get("cluster") or "battle").split(",")
-    )
+    unit = "by " + " and ".join(CLUSTER_NAMES.get(name, name) for name in (interval.cluster or "battle").split(","))
     name = {"sandwich": "intervals", "bootstrap": "bootstrap intervals", "sampling": "sampling intervals"}
-    return f"{level} {name[interval['kind']]} {unit}"
+    return f"{level} {name[interval.kind]} {unit}"
+
+
+def interval_head(settings: BoardSettings) -> str:
+    """The head of the column of intervals."""
+    level = settings.interval and settings.interval.level
+    return f"{percent(level)} interval" if level else "interval"
 
 
 def render(board: Leaderboard, format: str) -> str:
@@ -73,12 +75,16 @@ def render(board: Leaderboard, format: str) -> str:
     check_choice("format", format, FORMATS)
     if format == "json":
         return board.to_json()
-    return {"table": as_table, "csv": as_csv, "md": as_markdown, "latex": as_latex}[format](board)
+    if format == "csv":
+        return Table.of_records(entry.to_dict() for entry in board).csv()
+    if format == "latex":
+        return board_table(board).latex(headline(board), footnotes(board))
+    return as_table(board) if format == "table" else as_markdown(board)
 
 
-def as_table(board: Leaderboard, *, strip: bool = True) -> str:
+def as_table(board: Leaderboard) -> str:
     """The table for people: rank interval, rating, interval, a picture of it, battles, and what they were."""
-    lines = board_table(board, strip=strip).text()
+    lines = board_table(board, strip=True).text()
     return "\n".join([headline(board), "", *lines, lines[1], *footnotes(board)])
 
 
@@ -88,19 +94,9 @@ def as_markdown(board: Leaderboard) -> str:
     return "\n".join([markdown_text(headline(board)), "", board_table(board).markdown(), "", *notes]) + "\n"
 
 
-def as_latex(board: Leaderboard) -> str:
-    """The table for LaTeX, with the package `booktabs`."""
-    return board_table(board).latex(headline(board), footnotes(board))
-
-
 def as_html(board: Leaderboard) -> str:
     """The table as HTML, for notebooks."""
     return board_table(board).html(headline(board), footnotes(board))
-
-
-def as_csv(board: Leaderboard) -> str:
-    """Every field of every entry as CSV; an open or absent value is empty."""
-    return Table.of_records(entry.to_dict() for entry in board).csv()
 
 
 def boards_as_csv(column: str, boards: Mapping[str, Leaderboard]) -> str:
@@ -163,7 +159,7 @@ EXTRA_COLUMNS = (
 
 def board_table(board: Leaderboard, *, strip: bool = False) -> Table:
     """The table that people see, with a small drawing of each interval if asked."""
-    digits = 3 if board.settings.get("method") == "winrate" else 1
+    digits = 3 if board.settings.method == "winrate" else 1
     has_interval = any(entry.ci_low is not None or entry.ci_high is not None for entry in board)
     marks, strips = _marks(board), _strips(board) if strip and has_interval else []
     columns = [TableColumn("rank"), TableColumn("model"), TableColumn("rating", "figure", digits)]
@@ -173,12 +169,12 @@ def board_table(board: Leaderboard, *, strip: bool = False) -> Table:
         lambda entry: entry.rating,
     ]
     if has_interval:
-        columns.append(TableColumn(f"{percent(board.settings['interval']['level'])} interval", left=False))
+        columns.append(TableColumn(interval_head(board.settings), left=False))
         fields.append(lambda entry: interval_text(entry, digits))
     for extra in EXTRA_COLUMNS:
         if extra.head and any(entry.extra.get(extra.name) is not None for entry in board):
             columns.append(TableColumn(extra.head, extra.kind, max(digits, 2) if extra.name == "sem" else digits))
-            fields.append(partial(_extra, extra.name))
+            fields.append(lambda entry, name=extra.name: entry.extra.get(name))  # type: ignore[misc]
     if strips:
         columns.append(TableColumn("", left=True))
         fields.append(lambda entry: strips[board.entries.index(entry)])
@@ -189,10 +185,6 @@ def board_table(board: Leaderboard, *, strip: bool = False) -> Table:
         columns.append(TableColumn(title, "count"))
         fields.append(attrgetter(name))
     return Table(columns, [[field(entry) for field in fields] for entry in board])
-
-
-def _extra(name: str, entry: RatingEntry) -> Cell:
-    return entry.extra.get(name)
 
 
 def rank_text(entry: RatingEntry) -> str:
@@ -249,11 +241,11 @@ def footnotes(board: Leaderboard) -> list[str]:
     """What a reader has to know to understand the table."""
     notes = []
     if any(entry.rank_low is not None for entry in board):
-        interval = board.settings.get("interval") or {}
-        sure = f"{percent(interval['level'])} " if interval.get("level") else ""
-        if "rounds" in board.settings:
-            notes.append(f"rank: {board.settings['rounds']['ranks']}")
-        elif interval.get("anytime"):
+        interval = board.settings.interval or IntervalFacts(kind="none")
+        sure = f"{percent(interval.level)} " if interval.level else ""
+        if board.settings.rounds:
+            notes.append(f"rank: {board.settings.rounds.ranks}")
+        elif interval.anytime:
             notes.append(f"rank: {sure}range of places, valid at any time you look (the intervals are for one look)")
         else:
             assumed = "assumes that results did not decide who met whom"
@@ -263,30 +255,29 @@ def footnotes(board: Leaderboard) -> list[str]:
     if any("battles_to_swap_with_next" in entry.extra for entry in board):
         notes.append("to swap: removing as few as this many battles puts the next model level or ahead")
     notes += [f"{mark.strip()} {note}" for note, mark in _marks(board).items()]
-    for name, row in board.details.get("coefficients", {}).items():
-        ends = "" if row["ci_low"] is None else f" ({row['ci_low']:+.1f} … {row['ci_high']:+.1f})"
+    for name, effect in (board.details.coefficients or {}).items():
+        ends = "" if effect.ci_low is None else f" ({effect.ci_low:+.1f} … {effect.ci_high:+.1f})"
         notes.append(
-            f"{name}: {row['points']:+.1f} points{ends}" + ("" if name == "first slot" else " per typical difference")
+            f"{name}: {effect.points:+.1f} points{ends}" + ("" if name == "first slot" else " per typical difference")
         )
-    if "comparison" in board.details:
-        notes += _comparison_notes(board.details["comparison"])
+    if board.details.comparison:
+        notes += _comparison_notes(board.details.comparison)
     notes += board.remarks
     if board.left_out:
         notes.append("left out: " + "; ".join(f"{count:,.0f} × {reason}" for reason, count in board.left_out.items()))
     return notes
 
 
-def _comparison_notes(comparison: dict[str, Any]) -> list[str]:
-    """How the board differs from another, in a line or two."""
-    moved = [change for change in comparison["changes"] if change["places_gained"]]
-    moved.sort(key=lambda change: -abs(change["places_gained"]))
-    moves = ", ".join(f"{change['model']} {change['rank_before']}→{change['rank_after']}" for change in moved[:6])
+def _comparison_notes(comparison: BoardComparison) -> list[str]:
+    moved = [change for change in comparison.changes if change.places_gained]
+    moved.sort(key=lambda change: -abs(change.places_gained))
+    moves = ", ".join(f"{change.model} {change.rank_before}→{change.rank_after}" for change in moved[:6])
     more = f" and {len(moved) - 6} more" if len(moved) > 6 else ""
     notes = [
-        f"against {comparison['with']}: Kendall τ {comparison['kendall_tau']:.3f}, "
-        f"Spearman ρ {comparison['spearman_rho']:.3f}; {f'moved: {moves}{more}' if moved else 'nobody moved'}"
+        f"against {comparison.with_}: Kendall τ {comparison.kendall_tau:.3f}, "
+        f"Spearman ρ {comparison.spearman_rho:.3f}; {f'moved: {moves}{more}' if moved else 'nobody moved'}"
     ]
-    for key, where in (("only_before", "only there"), ("only_after", "only here")):
-        if comparison[key]:
-            notes.append(f"{where}: {', '.join(comparison[key])}")
+    for models, where in ((comparison.only_before, "only there"), (comparison.only_after, "only here")):
+        if models:
+            notes.append(f"{where}: {', '.join(models)}")
     return notes

@@ -8,6 +8,7 @@ from tiltyard.battles import BattleData, BattleTable, oddities, read_battles
 from tiltyard.boards.estimator import FEWER, PAIR_BYTES, WIN_RATE_TABLES, EstimatorParameters, check_memory
 from tiltyard.boards.leaderboard import Leaderboard, build_board
 from tiltyard.boards.preparation import Selection, comparisons, fixed_order, select
+from tiltyard.boards.record import BoardSettings, IntervalFacts
 from tiltyard.errors import OptionValue
 from tiltyard.options import explains
 from tiltyard.ratings import WinRates, count_pairs, win_rates
@@ -37,7 +38,7 @@ class WinRate(EstimatorParameters):
         return build_board(
             selected,
             rating=rates.average,
-            settings={**self.selection.settings("winrate"), "interval": {"kind": "none"}},
+            settings=BoardSettings(**self.selection.settings("winrate"), interval=IntervalFacts(kind="none")),
             evaluated=self.evaluated,
             extra={"overall": rates.overall.tolist(), "score": rates.score.tolist()},
             remarks=[REMARK, *oddities(selected.table)],

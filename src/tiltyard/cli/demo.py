@@ -34,8 +34,7 @@ def demo_command(
     ),
 ) -> None:
     """A judged tournament on recorded verdicts, its report, and a live arena: no key, no network, under a minute."""
-    from tiltyard.demo.shipped import NOTE, copy_material
-    from tiltyard.demo.steps import board_text, load_facts, passes, run_line, verdict_lines
+    from tiltyard.demo.steps import NOTE, board_text, copy_material, load_facts, passes, run_line, verdict_lines
 
     if kind is not None:
         if live:
@@ -95,7 +94,7 @@ def _head(text: str) -> None:
 
 
 def _run(out: Path, mode: str) -> RunResult:
-    from tiltyard.demo.shipped import CONFIG
+    from tiltyard.demo.steps import CONFIG
     from tiltyard.verbs.run import run
 
     with working(f"{mode} run …"):
@@ -137,8 +136,7 @@ def _live(out: Path) -> bool:
 
 
 def _closing(out: Path, *, arena: bool, live: bool) -> str:
-    from tiltyard.demo.shipped import NOTE
-    from tiltyard.demo.steps import address
+    from tiltyard.demo.steps import NOTE, address
 
     places = [
         (out / "headline" / "report.html", "the report: open it in a browser"),

@@ -357,7 +357,10 @@ def compare_in(
         n_battles=ours.n_battles,
         n_prompts=distinct(ours, PROMPT),
         n_voters=distinct(ours, VOTER),
-        interval={"level": level, **interval_settings(solved.covariance, solved.fit_input.clusters)},
+        interval={
+            "level": level,
+            **msgspec.to_builtins(interval_settings(solved.covariance, solved.fit_input.clusters)),
+        },
         left_out=selected.left_out,
         remarks=tuple(dict.fromkeys(remarks)),
         anytime=anytime,
@@ -899,7 +902,8 @@ def _compare(
     only = only_for(fits.new, estimator) or only_for(fits.old, estimator)
     voters = distinct(concat(list(tables)), VOTER) if all(VOTER in table.columns for table in tables) else None
     settings = interval_settings(fits.new.covariance, fits.new.fit_input.clusters)
-    interval = {"level": estimator.level, "cluster": settings["cluster"], "clusters": settings.get("clusters", [])}
+    clusters = msgspec.to_builtins(settings.get("clusters", []))
+    interval = {"level": estimator.level, "cluster": settings["cluster"], "clusters": clusters}
     ratings = [CENTRE + POINTS_PER_LOGIT * fits.from_zero(run) for run in (0, 1)]
     moves = np.array([np.nan if same.get(name) else fits.contrast(i).points for i, name in enumerate(fits.models)])
     differences = []
@@ -1242,7 +1246,7 @@ def compare_ratings(now: tuple[str, EloReport], then: tuple[str, EloReport], opt
     centred = [rating - rating.mean() + CENTRE for rating in both]
     differences = []
     moves = centred[0] - centred[1]
-    pooled = tuple(dict.fromkeys([*(new.details.get("dimensions") or ()), *(old.details.get("dimensions") or ())]))
+    pooled = tuple(dict.fromkeys([*(new.settings.dimensions or ()), *(old.settings.dimensions or ())]))
     for i, name in enumerate(shared):
         entries = (new_entries[name], old_entries[name])
         errors = [_error(entry, report) for entry, report in zip(entries, (new, old), strict=True)]
@@ -1283,14 +1287,14 @@ def compare_ratings(now: tuple[str, EloReport], then: tuple[str, EloReport], opt
 
 def _check_same_scale(new: EloReport, old: EloReport) -> None:
     """Refuse ratings whose difference would mean nothing: of two methods, or on two scales."""
-    methods = [str(report.details.get("method", "bt")) for report in (new, old)]
+    methods = [report.settings.method or "bt" for report in (new, old)]
     if methods[0] != methods[1]:
         raise OptionError(f"the files are rated by different methods: {methods[0]} (new), {methods[1]} (old).")
     if methods[0] == "winrate":
         raise OptionError(
             "win rates are not ratings: rate both with ", OptionValue("method", "bt"), ", or compare the battles."
         )
-    if ("people" in new.details) != ("people" in old.details):
+    if bool(new.details.people) != bool(old.details.people):
         raise OptionError(
             "one board is on people's scale (corrected by labels), the other on its judge's: correct both, or none."
         )
@@ -1300,5 +1304,5 @@ def _error(entry: RatingEntry, report: EloReport) -> float | None:
     """The standard error that an entry's interval tells; None where it has none."""
     if entry.ci_low is None or entry.ci_high is None:
         return None
-    level = (report.details.get("interval") or {}).get("level", 0.95)
-    return (entry.ci_high - entry.ci_low) / (2.0 * normal_quantile(level))
+    level = report.settings.interval and report.settings.interval.level
+    return (entry.ci_high - entry.ci_low) / (2.0 * normal_quantile(level or 0.95))

@@ -158,7 +158,7 @@ class Missing:
         if self.verdicts is None:
             counts = {"by_model": self.by_name, "count": self.count, "total": self.total, "counted_in": self.counted_in}
         else:
-            counts = {**self.verdicts.to_dict(), "by_entrant": self.by_name}
+            counts = {**msgspec.structs.asdict(self.verdicts.facts), "by_entrant": self.by_name}
         worst = None
         if rule == "worst" or self.verdicts is None:
             worst = dict(zip(("against", "in_favour"), map(case, self.worst()), strict=True))

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
         FAILED, AdaptiveRounds, Design, ImaginedWorld, RoundGoal, RoundRecord, RoundSettings, estimate, forecast,
     )
     from tiltyard.judging.bias import (
-        MOST_INCONSISTENT, Bias, BiasRow, Check, bias_rows, length_preference, measure_bias,
+        MOST_INCONSISTENT, Bias, BiasCounts, BiasRow, Check, bias_rows, length_preference, measure_bias,
     )
     from tiltyard.judging.cache import ReplyLengths, VerdictCache
     from tiltyard.judging.canaries import (
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from tiltyard.judging.function import JudgeFunction, function_name
     from tiltyard.judging.human_agreement import (
         JudgeCheck, LabelledPair, check_judge, compare_with_people, labelled_plan, read_labelled_pairs,
-    )
-    from tiltyard.judging.verdicts import (
-        Combine, Judge, JudgingOptions, JudgingResult, JudgingStats, OnVerdict, PanelVerdicts, Verdicts, add_stats,
-        judge, panel_name,
     )
     from tiltyard.judging.language_model import LanguageModelJudge
     from tiltyard.judging.panel import PanelJudge, PanelMember, PanelStudy, judge_in_words, panel_members, study_panel
@@ -32,13 +28,17 @@ if TYPE_CHECKING:
     from tiltyard.judging.reading import check_form
     from tiltyard.judging.recorded import RecordedJudge
     from tiltyard.judging.records import (
-        JudgedAnswer, Judgment, Matchup, Verdict, VerdictLabel, in_pairs, prompt_columns, repeated, settle, to_battle,
+        JudgedAnswer, Judgment, Matchup, Verdict, VerdictLabel, in_pairs, prompt_columns, settle, to_battle,
     )
     from tiltyard.judging.run_folder import (
         RUN, AnyJudgment, Clock, LineSpan, Remade, SilentProvider, again, decode, iso_time, judge_by_name, new_folder,
         read_lines, read_object, read_record, require, resettled, time_stamp, usage_report, utc_now, versions,
     )
     from tiltyard.judging.scoring import SCALES, ScaleName, Scoring, make_scoring
+    from tiltyard.judging.verdicts import (
+        Combine, Judge, JudgingOptions, JudgingResult, JudgingStats, OnVerdict, PanelVerdicts, Verdicts, add_stats,
+        judge, panel_name,
+    )
     from tiltyard.llm.asking import AskingParts
 
 __all__ = [

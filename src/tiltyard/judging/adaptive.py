@@ -41,9 +41,7 @@ class RoundGoal(msgspec.Struct, frozen=True):
     """
 
     kind: Kind
-    """`top`, `order`, `width` or `budget`."""
     limit: float | None = None
-    """Points that an interval may be wide, from end to end; or calls."""
 
     @classmethod
     def parse(cls, text: str) -> RoundGoal:
@@ -101,13 +99,6 @@ class Design(msgspec.Struct, frozen=True, eq=False):
             np.bincount(self.first[cases], minlength=m) + np.bincount(self.second[cases], minlength=m), dtype=np.float64
         )
 
-    def prompts_per_entrant(self, cases: Bools) -> Floats:
-        """On how many prompts of the cases each entrant is."""
-        seen = np.zeros((self.n_entrants, self.n_prompts), dtype=bool)
-        for side in (self.first, self.second):
-            seen[side[cases], self.prompt[cases]] = True
-        return np.asarray(seen.sum(axis=1), dtype=np.float64)
-
 
 class Estimates(msgspec.Struct, frozen=True, eq=False):
     """What a fit says: strengths, the variance of each and of every difference, and degrees of freedom.
@@ -133,10 +124,6 @@ class RoundDecision(msgspec.Struct, frozen=True, eq=False):
     rivals: Bools
     too_close: Bools
     wanted: Floats
-
-    @property
-    def settled(self) -> bool:
-        return not self.wanted.any()
 
 
 def look_error(goal: RoundGoal, level: float, look: int, looks: int) -> float:
@@ -260,18 +247,7 @@ ADDED_OPPONENTS = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundSettings:
-    """How adaptive rounds go.
-
-    Parameters:
-        goal: What they go on for.
-        opponents: How many opponents an entrant meets on a prompt, in each round; None: a third of the others, at least
-            one and at most three.
-        prompts: How many prompts a round has; None: so many that the first two thirds of the rounds see them all.
-        maximum: How many rounds there are at most: the looks over which the error rate is divided.
-        level: Confidence level of the decision.
-        seed: Draws the order of the prompts and varies the opponents.
-        calls_per_case: 2 where both orders are judged.
-    """
+    """How adaptive rounds go: a goal, and what a tournament file says below `rounds`."""
 
     goal: RoundGoal
     opponents: int | None = None
@@ -280,6 +256,7 @@ class RoundSettings:
     level: float = 0.95
     seed: int = 0
     calls_per_case: int = 2
+    """Both orders, all judges of a panel, all repeats."""
 
     def __post_init__(self) -> None:
         for name in ("opponents", "prompts", "maximum"):
@@ -378,7 +355,6 @@ class AdaptiveRounds:
 
     @property
     def _cases_left(self) -> int | None:
-        """How many more cases the calls of the budget allow; None if they are not limited."""
         goal = self.settings.goal
         if goal.kind != "budget" or goal.limit is None:
             return None
@@ -391,12 +367,10 @@ class AdaptiveRounds:
 
     @property
     def _block(self) -> int:
-        """How many new prompts a round has."""
         return self.settings.prompts or max(1, math.ceil(self.design.n_prompts / self.settings.sweep))
 
     @property
     def _added(self) -> int:
-        """How many opponents a round adds on each prompt once all prompts were seen."""
         return max(1, round(ADDED_OPPONENTS * (self.design.n_entrants - 1)))
 
     def _decide(self, estimates: Estimates) -> RoundDecision:
@@ -446,9 +420,12 @@ class AdaptiveRounds:
         now = design.per_entrant(self.judged)
         most = now + self.opponents * left + self._added * later * design.n_prompts
         planned = np.minimum(most, design.per_entrant(np.ones(len(design), dtype=bool)))
+        met = np.zeros((design.n_entrants, design.n_prompts), dtype=bool)
+        for side in (design.first, design.second):
+            met[side[self.judged], design.prompt[self.judged]] = True
         with np.errstate(divide="ignore", invalid="ignore"):
             verdicts = np.nan_to_num(now / planned, nan=1.0, posinf=1.0)
-            seen = np.nan_to_num(design.prompts_per_entrant(self.judged) / last_prompt, nan=1.0, posinf=1.0)
+            seen = np.nan_to_num(met.sum(axis=1) / last_prompt, nan=1.0, posinf=1.0)
         noise = np.minimum(estimates.noise, estimates.variance)
         with np.errstate(invalid="ignore"):  # an entrant that no fit knows has an infinite variance
             rest = estimates.variance - noise
@@ -520,7 +497,7 @@ class AdaptiveRounds:
             return "the calls of the budget are made"
         if len(self.records) >= self.settings.maximum:
             return "all planned rounds are over"
-        if self.estimates is not None and self.decision.settled:
+        if self.estimates is not None and not self.decision.wanted.any():
             return "the rounds that are left would hardly tell the remaining pairs apart"
         return None
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from array import array
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 
 import msgspec
 
 from tiltyard.judging.plan import Case, JudgingPlan
 from tiltyard.judging.records import Judgment, VerdictLabel, in_pairs, repeated
 from tiltyard.judging.verdicts import JudgingResult
-from tiltyard.validity import NO_ESTIMATE, Estimate, share
+from tiltyard.ratings import NO_ESTIMATE, Estimate, share
 
 MOST_INCONSISTENT = 0.35
 """Above this share of contradictions the verdicts depend more on the order of the answers than on the answers. A judge
@@ -59,10 +61,10 @@ def measure_bias(judgments: Iterable[Judgment]) -> Bias:
     Parameters:
         judgments: Settled judgments.
     """
-    tally = _Tally()
+    counts = BiasCounts()
     for judgment in judgments:
-        tally.add(judgment)
-    return tally.bias()
+        counts.add(judgment)
+    return counts.bias()
 
 
 def bias_rows(plan: JudgingPlan, judged: JudgingResult) -> list[BiasRow]:
@@ -75,13 +77,21 @@ def bias_rows(plan: JudgingPlan, judged: JudgingResult) -> list[BiasRow]:
     rows = []
     for dimension, judgments in judged.judgments.items():
         sources = {case.prompt.prompt_id: case.prompt.source for case in plan.cases.get(dimension, ())}
-        tallies: dict[tuple[str, str], _Tally] = {("all", ""): _Tally()}
+        groups: dict[str, defaultdict[str, BiasCounts]] = {
+            name: defaultdict(BiasCounts) for name in ("all", "judge", "pair", "source")
+        }
+        whole = groups["all"][""]
         for judgment in judgments:
-            for name in _groups(judgment, sources):
-                tallies.setdefault(name, _Tally()).add(judgment)
-        order = ("all", "judge", "pair", "source")
-        keys = sorted(tallies, key=lambda key: order.index(key[0]))
-        rows += [BiasRow(dimension, group, which, tallies[group, which].bias()) for group, which in keys]
+            whole.add(judgment)
+            for name in dict.fromkeys(verdict.judge_model for verdict in judgment.raw):
+                groups["judge"][name].add(judgment)
+            groups["pair"][" · ".join(sorted((judgment.entrant_a, judgment.entrant_b)))].add(judgment)
+            groups["source"][sources.get(judgment.prompt_id, "")].add(judgment)
+        rows += [
+            BiasRow(dimension, group, name, counts.bias())
+            for group, some in groups.items()
+            for name, counts in some.items()
+        ]
     return rows
 
 
@@ -115,42 +125,35 @@ def self_preference(cases: Iterable[Case], judgments: Iterable[Judgment], own: C
     return share(hits, prompts)
 
 
-class _Tally:
-    """Collects the counts behind the shares of a group: by rate, hits and their prompts."""
+class BiasCounts:
+    """What the rates of a judge are made of: by rate, whether each was a hit and its prompt, in five bytes."""
 
     def __init__(self) -> None:
         self._judgments = 0
-        self._hits: dict[str, tuple[list[bool], list[str]]] = {
-            name: ([], []) for name in ("flip_rate", "first_slot_rate", "coverage", "repeat_rate")
-        }
+        self._prompts: dict[str, int] = {}
+        self._hits: dict[str, tuple[array[int], array[int]]] = defaultdict(lambda: (array("b"), array("i")))
+
+    def count(self, rate: str, prompt_id: str, hit: bool) -> None:
+        hits, prompts = self._hits[rate]
+        hits.append(hit)
+        prompts.append(self._prompts.setdefault(prompt_id, len(self._prompts)))
 
     def add(self, judgment: Judgment) -> None:
-        def count(rate: str, hit: bool) -> None:
-            hits, prompts = self._hits[rate]
-            hits.append(hit)
-            prompts.append(judgment.prompt_id)
-
         self._judgments += 1
+        prompt = judgment.prompt_id
         for forward, swapped in in_pairs(judgment.raw):
             if forward.verdict.readable and swapped.verdict.readable:
-                count("flip_rate", forward.for_entrants is not swapped.for_entrants)
+                self.count("flip_rate", prompt, forward.for_entrants is not swapped.for_entrants)
         for same in repeated(judgment.raw) if len(judgment.raw) > 2 else ():
-            count("repeat_rate", same)
+            self.count("repeat_rate", prompt, same)
         for verdict in judgment.raw:
-            count("coverage", verdict.verdict.readable)
+            self.count("coverage", prompt, verdict.verdict.readable)
             if verdict.verdict in (VerdictLabel.A, VerdictLabel.B):
-                count("first_slot_rate", verdict.verdict is VerdictLabel.A)
+                self.count("first_slot_rate", prompt, verdict.verdict is VerdictLabel.A)
+
+    def rate(self, name: str) -> Estimate:
+        hits, prompts = self._hits[name]
+        return share(hits, prompts)  # type: ignore[arg-type]
 
     def bias(self) -> Bias:
-        return Bias(self._judgments, **{rate: share(hits, prompts) for rate, (hits, prompts) in self._hits.items()})
-
-
-def _groups(judgment: Judgment, sources: Mapping[str, str]) -> list[tuple[str, str]]:
-    first, second = sorted((judgment.entrant_a, judgment.entrant_b))
-    judges = dict.fromkeys(verdict.judge_model for verdict in judgment.raw)
-    return [
-        ("all", ""),
-        *(("judge", judge) for judge in judges),
-        ("pair", f"{first} · {second}"),
-        ("source", sources.get(judgment.prompt_id, "")),
-    ]
+        return Bias(self._judgments, *map(self.rate, Bias.__struct_fields__[1:]))

@@ -233,15 +233,12 @@ def _score(kind: str, judgments: list[Judgment], ties_count: bool) -> CanaryScor
         missed=tuple(
             MissedCanary(judgment.prompt_id, kind, _answer(judgment))
             for judgment in judgments
-            if _is_missed(judgment, ties_count)
+            if judgment.winner != GOOD
+            and (
+                ties_count or judgment.status != "ok" or BAD in [_chosen(judgment, verdict) for verdict in judgment.raw]
+            )
         ),
     )
-
-
-def _is_missed(judgment: Judgment, ties_count: bool) -> bool:
-    if judgment.winner == GOOD:
-        return False
-    return ties_count or judgment.status != "ok" or any(_chosen(judgment, one) == BAD for one in judgment.raw)
 
 
 def _chosen(judgment: Judgment, verdict: Verdict) -> str:

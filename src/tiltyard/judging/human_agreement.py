@@ -17,7 +17,7 @@ from tiltyard.judging.plan import Case, JudgingPlan, Rubric, default_rubric
 from tiltyard.judging.records import Judgment, Matchup, VerdictLabel, most_frequent
 from tiltyard.judging.verdicts import Judge, JudgingStats, judge
 from tiltyard.llm import Watch
-from tiltyard.validity import Estimate, cohen_kappa, share
+from tiltyard.ratings import NO_ESTIMATE, Estimate, cohen_kappa, share
 
 _VOTES = {"A": VerdictLabel.A, "B": VerdictLabel.B, "TIE": VerdictLabel.TIE, "BOTH_BAD": VerdictLabel.TIE}
 """The labels people may give. "Both bad" counts as a tie: neither answer is better."""
@@ -198,10 +198,7 @@ async def check_judge(
 
 def labelled_plan(pairs: Sequence[LabelledPair], rubric: Rubric) -> JudgingPlan:
     """The judging plan of labelled pairs: their cases, under a rubric's dimension."""
-    cases = [
-        replace(pair.case, matchup=msgspec.structs.replace(pair.case.matchup, dimension=rubric.dimension))
-        for pair in pairs
-    ]
+    cases = [replace(pair.case, matchup=replace(pair.case.matchup, dimension=rubric.dimension)) for pair in pairs]
     return JudgingPlan({rubric.dimension: rubric}, {rubric.dimension: cases})
 
 
@@ -286,8 +283,7 @@ def _accuracies(
         verdicts += [(label is pair.people, prompt) for label in labels]
     mean = share([hit for hit, _ in verdicts], [prompt for _, prompt in verdicts])
     if not both_orders:
-        nothing = Estimate(None, None, None, 0)
-        return nothing, mean, nothing
+        return NO_ESTIMATE, mean, NO_ESTIMATE
     ahead = [hits > misses for hits, misses in zip(right, wrong, strict=True)]
     return share([hits == 2 for hits in right], prompts), mean, share(ahead, prompts)
 
@@ -314,7 +310,7 @@ def _word(judgment: Judgment) -> VerdictLabel | None:
 def _peoples_judgment(pair: LabelledPair, judgment: Judgment) -> Judgment:
     """What people decided, in place of the judge."""
     winners = {VerdictLabel.A: judgment.entrant_a, VerdictLabel.B: judgment.entrant_b}
-    return msgspec.structs.replace(judgment, winner=winners.get(pair.people or VerdictLabel.TIE))
+    return replace(judgment, winner=winners.get(pair.people or VerdictLabel.TIE))
 
 
 def _pair(record: dict[str, Any], where: str, number: int) -> LabelledPair:
@@ -324,19 +320,15 @@ def _pair(record: dict[str, Any], where: str, number: int) -> LabelledPair:
         raise JudgingError(f"{where}: {error}. A labelled pair has prompt, response_a and response_b.") from None
     if row.entrant_a == row.entrant_b:
         raise JudgingError(f"{where}: both answers are by {row.entrant_a!r}. Name two different entrants.")
-    name = next(str(name) for name in (row.prompt_id, row.id, number) if name is not None)
-    prompt = Prompt(
-        prompt_id=name, text=row.prompt, gold_answer=row.gold_answer, expected_behavior=row.expected_behavior
-    )
-    matchup = Matchup(prompt_id=name, dimension="quality", entrant_a=row.entrant_a, entrant_b=row.entrant_b)
-    return LabelledPair(Case(matchup, prompt, row.response_a, row.response_b), _people(row, where))
-
-
-def _people(row: _Row, where: str) -> VerdictLabel | None:
     if (row.label is None) == (row.votes is None):
         raise JudgingError(f"{where}: a labelled pair has either a label or votes. Give one of them.")
     votes = {row.label: 1} if row.label is not None else (row.votes or {})
     for word, count in votes.items():
         if word.upper() not in _VOTES or count < 0:
             raise JudgingError(f"{where}: {count} × {word!r} is not a vote. The words are {', '.join(_VOTES)}.")
-    return majority(votes)
+    name = next(str(name) for name in (row.prompt_id, row.id, number) if name is not None)
+    prompt = Prompt(
+        prompt_id=name, text=row.prompt, gold_answer=row.gold_answer, expected_behavior=row.expected_behavior
+    )
+    matchup = Matchup(prompt_id=name, dimension="quality", entrant_a=row.entrant_a, entrant_b=row.entrant_b)
+    return LabelledPair(Case(matchup, prompt, row.response_a, row.response_b), majority(votes))

@@ -143,14 +143,12 @@ class QuestionKeys(LazySequence[tuple[str, ...]]):
 
     @property
     def n_questions(self) -> int:
-        """How many questions there are, counting those that share a key separately."""
         return len(self._keys)
 
     def key(self, number: int) -> str:
         return self._bytes[32 * number : 32 * (number + 1)].hex()
 
     def number_of(self, key: str) -> int | None:
-        """The first question with this key, or None."""
         try:
             raw = np.array([bytes.fromhex(key)], "S32")
         except ValueError:
@@ -160,7 +158,6 @@ class QuestionKeys(LazySequence[tuple[str, ...]]):
         return number if number >= 0 and self._keys[number] == raw[0] else None
 
     def digests(self) -> Digests:
-        """The first 128 bits of every key."""
         return np.frombuffer(self._bytes, "S16")[::2]
 
     def first_of_equals(self) -> NDArray[np.bool_]:
@@ -497,7 +494,12 @@ class LanguageModelJudge:
             if wanted > sum(pending.left.values()):
                 break
             await ask(list(islice(pending.keys(), int(wanted))))
-        if in_batches or self._has_open_batches:
+        left_open = (
+            isinstance(self._provider, BatchProvider)
+            and (self._folder / JOURNAL_FILE).exists()
+            and any(batch.state == "open" for batch in list_batches(self._folder))
+        )
+        if in_batches or left_open:  # what an earlier run left open is collected in one go
             if any(pending.left.values()):
                 await ask(pending.keys())
             return
@@ -512,48 +514,35 @@ class LanguageModelJudge:
             f"run again: they are asked once more. What came is kept in {self._folder}."
         )
 
-    @property
-    def _has_open_batches(self) -> bool:
-        """Whether an earlier run left batches open, which are collected in one go."""
-        if not isinstance(self._provider, BatchProvider) or not (self._folder / JOURNAL_FILE).exists():
-            return False
-        return any(batch.state == "open" for batch in list_batches(self._folder))
-
     def _prepare(self, plan: JudgingPlan) -> tuple[Questions, dict[str, VerdictCache]]:
         """The questions of a plan (made once per plan), and the caches with what other processes have added."""
         caches = {dimension: self.cache(dimension) for dimension in plan.dimensions}
         for cache in caches.values():
             cache.refresh()
         if self._questions is None or self._questions.plan is not plan:
-            self._questions = Questions(plan, self._settings)
-            self._check_images(self._questions)
+            questions, takes_images = Questions(plan, self._settings), self._settings.images
+            if takes_images is None:
+                takes_images = self._provider.name in TAKES_IMAGES
+            if questions.with_images is not None and not takes_images:
+                raise JudgingError(
+                    f"prompt {questions.with_images!r} or an answer to it has images, and {self.name} is not known to "
+                    "take any. Use a judge that does, or, if this one does, set judge.images to true."
+                )
+            self._questions = questions
         return self._questions, caches
-
-    def _check_images(self, questions: Questions) -> None:
-        """Refuse images before anything is asked, if the judge cannot be expected to see them."""
-        known = self._provider.name in TAKES_IMAGES
-        if questions.with_images is not None and not (
-            known if self._settings.images is None else self._settings.images
-        ):
-            self._questions = None
-            raise JudgingError(
-                f"prompt {questions.with_images!r} or an answer to it has images, and {self.name} is not known to take "
-                "any. Use a judge that does, or, if this one does, set judge.images to true."
-            )
 
 
 class _CachedVerdicts:
     """What the caches hold on the questions of a plan."""
 
     def __init__(self, questions: Questions, caches: dict[str, VerdictCache]) -> None:
-        self._keys = questions.keys
         self._questions = questions
+        self._keys = questions.keys
         self._caches = caches
         self._places: dict[str, NDArray[np.int64]] = {}
         self.stats: dict[str, JudgingStats] = {}
 
     def count(self, hits: Mapping[str, int], tally: Totals) -> None:
-        """Fill in `stats`, once everything is asked."""
         self._places = {}
         for dimension, keys in self._keys.items():
             cache, totals = self._caches[dimension], tally.groups.get(dimension, GroupTotals())

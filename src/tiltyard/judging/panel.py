@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 import msgspec
 import numpy as np
@@ -25,11 +25,9 @@ from tiltyard.judging.reading import ReplyForm
 from tiltyard.judging.verdicts import Combine, Judge, JudgingOptions, JudgingResult, PanelVerdicts, Verdicts, panel_name
 from tiltyard.llm import Ask, AskingParts, shared_folder
 from tiltyard.pages import percent
-from tiltyard.ratings import MISSING, NEITHER, A, B, Reliability, plurality
-from tiltyard.validity import Estimate, cohen_kappa, mean_of, share
+from tiltyard.ratings import MISSING, NEITHER, A, B, Estimate, Reliability, cohen_kappa, mean_of, plurality, share
 
-if TYPE_CHECKING:
-    Votes = NDArray[np.int8]
+Votes = NDArray[np.int8]
 
 
 class PanelMember(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -195,7 +195,10 @@ def make_requests(case: Case, rubric: Rubric, settings: JudgeSettings) -> tuple[
 def make_request(case: Case, rubric: Rubric, settings: JudgeSettings, scoring: Scoring | None = None) -> Request:
     """What is sent about two answers as A and B; or, with `scoring`, about one answer, to be scored."""
     reply, grades = settings.reply, settings.grades
-    context, shared = _context_parts(case.prompt), _shared_parts(case.prompt, rubric)
+    context = [("SYSTEM PROMPT", case.prompt.system)] if case.prompt.system else []
+    for number, turn in enumerate(case.prompt.turns):
+        context.append((f"EARLIER {turn.role.upper()} TURN {number // 2 + 1}", turn.content))
+    shared = _shared_parts(case.prompt, rubric)
     images: tuple[ShownImage, ...] = ()
     if reply == "choice":
         user = _multiple_choice(case, context, shared, scoring)
@@ -253,14 +256,6 @@ def prompt_template(
     settings = JudgeSettings(model="", max_tokens=1, reply=reply, grades=grades)
     request = make_request(case, rubric, settings, scoring)
     return request.system, request.user.replace(_code(_shared_parts(prompt, rubric), *answers), "{code}")
-
-
-def _context_parts(prompt: Prompt) -> list[tuple[str, str]]:
-    """What came before the prompt: its system prompt and the earlier turns, where it has any."""
-    parts = [("SYSTEM PROMPT", prompt.system)] if prompt.system else []
-    for number, turn in enumerate(prompt.turns):
-        parts.append((f"EARLIER {turn.role.upper()} TURN {number // 2 + 1}", turn.content))
-    return parts
 
 
 def _shared_parts(prompt: Prompt, rubric: Rubric) -> list[tuple[str, str]]:

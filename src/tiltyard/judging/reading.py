@@ -304,15 +304,16 @@ def _read_structured(reply: Reply, wanted: ReplySchema, *, grades: bool) -> Pars
         values = one_object(structured_text(reply, wanted))
         check_fields(values, wanted, (_VERDICT,))
         reasoning = reasoning_in(values)
-        word = _verdict_word(values[_VERDICT], tuple(GRADES) if grades else WORDS)
+        verdict, words = values[_VERDICT], tuple(GRADES) if grades else WORDS
+        word = "".join(verdict.split()).upper() if isinstance(verdict, str) and verdict.isascii() else ""
+        if word not in words:
+            raise NoVerdict(f"the verdict in the JSON is {shown(verdict)}, not one of {', '.join(words)}")
     except NoVerdict as failure:
         if reply.stop is Stop.LENGTH:
             return ParsedReply(VerdictLabel.TRUNCATED, why="cut off at max_tokens")
         label = VerdictLabel.TRUNCATED if failure.breaks_off else VerdictLabel.UNPARSED
         return ParsedReply(label, why=str(failure))
-    if not grades:
-        return ParsedReply(VerdictLabel(word), reasoning=reasoning)
-    return _graded(word, reasoning)
+    return _graded(word, reasoning) if grades else ParsedReply(VerdictLabel(word), reasoning=reasoning)
 
 
 def structured_text(reply: Reply, wanted: ReplySchema) -> str:
@@ -386,13 +387,6 @@ def reasoning_in(values: Mapping[str, Any]) -> str:
     if not isinstance(text, str):
         raise NoVerdict("the reasoning in the JSON is not a text")
     return text.encode("utf-8", "replace").decode()  # JSON can escape half a surrogate pair
-
-
-def _verdict_word(verdict: object, words: Sequence[str]) -> str:
-    word = "".join(verdict.split()).upper() if isinstance(verdict, str) and verdict.isascii() else None
-    if word is None or word not in words:
-        raise NoVerdict(f"the verdict in the JSON is {shown(verdict)}, not one of {', '.join(words)}")
-    return word
 
 
 def shown(value: object) -> str:

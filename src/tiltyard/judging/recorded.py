@@ -52,7 +52,12 @@ class RecordedJudge:
         self._words: dict[str | None, dict[_Shown, _Word]] = {}
         for where, row in _rows(self._path):
             for dimension, shown, word in _read_row(row, where):
-                self._learn(dimension, shown, word)
+                known = self._words.setdefault(dimension, {}).setdefault(shown, word)
+                if known.label is not word.label:
+                    raise JudgingError(
+                        f"{where}: {word.label.value} for prompt {shown[0]!r}, {shown[1]!r} against {shown[2]!r}, "
+                        f"but {known.where} says {known.label.value}. Remove one of them."
+                    )
         if not self._words:
             raise JudgingError(f"{self._path}: the file holds no verdict.")
 
@@ -87,16 +92,6 @@ class RecordedJudge:
 
     async def aclose(self) -> None:
         """Does nothing: there is no connection to close."""
-
-    def _learn(self, dimension: str | None, shown: _Shown, word: _Word) -> None:
-        words = self._words.setdefault(dimension, {})
-        known = words.setdefault(shown, word)
-        if known.label is not word.label:
-            prompt, first, second = shown
-            raise JudgingError(
-                f"{word.where}: {word.label.value} for prompt {prompt!r}, {first!r} against {second!r}, "
-                f"but {known.where} says {known.label.value}. Remove one of them."
-            )
 
     def _recall(self, matchup: Matchup, rubric_version: str) -> tuple[Verdict, ...]:
         """The verdicts recorded for a matchup, under its dimension or without one; forward first."""
@@ -174,7 +169,12 @@ def _read_row(row: Mapping[str, Any], where: str) -> Iterator[tuple[str | None, 
             "entrant_b": row["right"],
             "verdict": _SIDES.get(str(row["winner"]).lower(), row["winner"]),
         }
-    prompt, first, second = (_needed(row, name, where) for name in ("prompt_id", "entrant_a", "entrant_b"))
+    for name in ("prompt_id", "entrant_a", "entrant_b"):
+        if row.get(name) in (None, ""):
+            raise JudgingError(
+                f"{where}: the row has no {name}. A recorded verdict names prompt_id, entrant_a and entrant_b."
+            )
+    prompt, first, second = (str(row[name]) for name in ("prompt_id", "entrant_a", "entrant_b"))
     dimension = str(row["dimension"]) if row.get("dimension") else None
     words = list(_words_of(row, where))
     if not words and "raw" not in row:  # a run writes an empty `raw` for a matchup that was never judged
@@ -226,12 +226,3 @@ def _share(value: object, where: str) -> float | None:
     if not isinstance(value, int | float) or not 0 <= value <= 1:
         raise JudgingError(f"{where}: score_a is {value!r}; it is a number from 0 to 1.")
     return float(value)
-
-
-def _needed(row: Mapping[str, Any], name: str, where: str) -> str:
-    value = row.get(name)
-    if value is None or value == "":
-        raise JudgingError(
-            f"{where}: the row has no {name}. A recorded verdict names prompt_id, entrant_a and entrant_b."
-        )
-    return str(value)

@@ -32,12 +32,10 @@ class VerdictLabel(enum.StrEnum):
 
     @property
     def readable(self) -> bool:
-        """Whether it is a readable verdict, not a failure."""
         return self in _READABLE
 
     @property
     def other_slot(self) -> VerdictLabel:
-        """The same label with the two slots swapped."""
         return VerdictLabel.B if self is VerdictLabel.A else VerdictLabel.A if self is VerdictLabel.B else self
 
 

@@ -20,8 +20,8 @@ from tiltyard.judging.language_model import LanguageModelJudge
 from tiltyard.judging.panel import panel_members
 from tiltyard.judging.questions import JudgeSettings
 from tiltyard.judging.recorded import RecordedJudge
-from tiltyard.judging.records import Judgment, Matchup, Verdict, settle
-from tiltyard.judging.verdicts import Judge, JudgingResult, JudgingStats, PanelVerdicts, add_stats
+from tiltyard.judging.records import JudgedAnswer, Judgment, Matchup, Verdict, settle
+from tiltyard.judging.verdicts import Judge, JudgingResult, JudgingStats, add_stats
 from tiltyard.llm import (
     PYTHON,
     AskingParts,
@@ -171,42 +171,33 @@ def usage_report(judged: JudgingResult, prices: PriceTable) -> dict[str, Any]:
     asked for them: after a crash or a second run, the first figures are smaller. `failed` counts, by name, the queries
     that ended without a verdict.
     """
-    rows = {name: _usage_row(stats, _verdicts(judged, name), prices) for name, stats in judged.stats.items()}
     added = reduce(add_stats, judged.stats.values(), JudgingStats(0, 0))
-    total = {**_counts(added), "failed": dict(added.failures)}
-    report = {"judge_model": judged.judge_model, "dimensions": rows, "total": total}
+    report: dict[str, Any] = {
+        "judge_model": judged.judge_model,
+        "dimensions": {
+            name: {**_counts(stats), "verdicts": _kept(_verdicts(judged, name), prices)}
+            for name, stats in judged.stats.items()
+        },
+        "total": _counts(added),
+    }
     if judged.panel is not None:
         report["judges"] = {
             judge: {
-                name: _usage_row(one, _of_member(judged, judged.panel, name, place), prices)
-                for name, one in stats.items()
+                name: {**_counts(stats), "verdicts": _kept(_verdicts(judged, name, judge), prices)}
+                for name, stats in by_dimension.items()
             }
-            for place, (judge, stats) in enumerate(judged.panel.member_stats.items())
+            for judge, by_dimension in judged.panel.member_stats.items()
         }
     return report
 
 
-def _verdicts(judged: JudgingResult, dimension: str) -> Iterator[Verdict]:
-    """All verdicts of a dimension, canaries included."""
-    for judgment in chain(judged.judgments.get(dimension, ()), judged.canaries.get(dimension, ())):
-        yield from judgment.raw
-    for answer in judged.answers.get(dimension, ()):
-        yield from answer.raw
-
-
-def _of_member(judged: JudgingResult, panel: PanelVerdicts, dimension: str, place: int) -> Iterator[Verdict]:
-    """All verdicts of one judge of a panel in a dimension, canaries included."""
-    if dimension in judged.answers:
-        yield from (one for one in _verdicts(judged, dimension) if one.judge_model == panel.members[place])
-        return
-    for judgment in panel.member_judgments(dimension)[place]:
-        yield from judgment.raw
-    for judgment in judged.canaries.get(dimension, ()):
-        yield from (verdict for verdict in judgment.raw if verdict.judge_model == panel.members[place])
-
-
-def _usage_row(stats: JudgingStats, verdicts: Iterable[Verdict], prices: PriceTable) -> dict[str, Any]:
-    return {**_counts(stats), "failed": dict(stats.failures), "verdicts": _kept(verdicts, prices)}
+def _verdicts(judged: JudgingResult, dimension: str, judge: str | None = None) -> Iterator[Verdict]:
+    """All verdicts of a dimension, or those of one judge, canaries included; a provider may be spelt in capitals."""
+    settled = judged.judgments.get(dimension, ()), judged.canaries.get(dimension, ())
+    for each in chain[Judgment | JudgedAnswer](*settled, judged.answers.get(dimension, ())):
+        for verdict in each.raw:
+            if judge is None or verdict.judge_model.casefold() == judge.casefold():
+                yield verdict
 
 
 def _counts(stats: JudgingStats) -> dict[str, Any]:
@@ -217,6 +208,7 @@ def _counts(stats: JudgingStats) -> dict[str, Any]:
         **msgspec.structs.asdict(stats.usage),
         "cost_usd": stats.cost,
         "replies_without_usage": stats.replies_without_usage,
+        "failed": dict(stats.failures),
     }
 
 

@@ -291,7 +291,12 @@ def read_scores_of(
             if word in choices:
                 word = max(choices, key=lambda one: chances.get(one, 0.0))
         if form in ("label", "choice"):
-            return _scored({ONE: _word_value(word or answer, scoring, form)}, mass=mass)
+            named, letters = word or answer, score_choices("choice", scoring)
+            if form == "label":
+                return _scored({ONE: _value(named, ONE, scoring)}, mass=mass)
+            if named.upper() not in letters:
+                raise NoVerdict(f"the reply is {shown(named)}, not one of {', '.join(letters)}")
+            return _scored({ONE: scoring.scale.low + letters.index(named.upper())}, mass=mass)
         return _scored(_lines(answer, scoring))
     except NoVerdict as failure:
         if reply.stop is Stop.LENGTH or failure.breaks_off:
@@ -301,15 +306,6 @@ def read_scores_of(
 
 def _scored(scores: dict[str, float], reasoning: str | None = None, mass: float | None = None) -> ParsedReply:
     return ParsedReply(VerdictLabel.SCORED, scores=scores, reasoning=reasoning, choice_mass=mass)
-
-
-def _word_value(word: str, scoring: Scoring, form: ReplyForm) -> float:
-    if form == "label":
-        return _value(word, ONE, scoring)
-    letters = _LETTERS[: len(scoring.scale.words)]
-    if len(word) != 1 or word.upper() not in letters:
-        raise NoVerdict(f"the reply is {shown(word)}, not one of {', '.join(letters)}")
-    return scoring.scale.low + letters.index(word.upper())
 
 
 def _lines(answer: str, scoring: Scoring) -> dict[str, float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass
 from functools import cache, partial, reduce
 from typing import Literal, Protocol
@@ -94,19 +93,11 @@ class JudgingStats(msgspec.Struct, frozen=True):
 
 def add_stats(first: JudgingStats, second: JudgingStats) -> JudgingStats:
     """The statistics of two judgings, added up."""
-    failures = dict(first.failures)
-    for name, count in second.failures.items():
-        failures[name] = failures.get(name, 0) + count
+    counts = ("cases", "questions", "cache_hits", "fresh_calls", "usage", "missing", "replies_without_usage")
     return JudgingStats(
-        cases=first.cases + second.cases,
-        questions=first.questions + second.questions,
-        cache_hits=first.cache_hits + second.cache_hits,
-        fresh_calls=first.fresh_calls + second.fresh_calls,
-        usage=first.usage + second.usage,
-        failures=failures,
-        missing=first.missing + second.missing,
+        **{name: getattr(first, name) + getattr(second, name) for name in counts},
+        failures=dict(Counter(first.failures) + Counter(second.failures)),
         cost=add_costs(first.cost, second.cost),
-        replies_without_usage=first.replies_without_usage + second.replies_without_usage,
     )
 
 
@@ -226,6 +217,15 @@ async def judge(
     options = JudgingOptions(skip_judging, prewarm, retry_failed, watch, on_verdict, give_up_after, early)
     verdicts = await judge.judge(plan, options)
     judgments = {dimension: both(verdicts, dimension) for dimension in plan.dimensions}
+    names = _judges_of(verdicts, judge)
+
+    def answers(dimension: str) -> Sequence[JudgedAnswer]:
+        cases, about = plan.cases.get(dimension, ()), plan.rubrics[dimension].dimension
+        return LazySequence(
+            len(cases),
+            lambda place: settle_scores(cases[place].matchup, about, verdicts.verdicts(dimension, place), names),
+        )
+
     return JudgingResult(
         judge.name,
         judge.both_orders,
@@ -233,17 +233,7 @@ async def judge(
         {dimension: canaries for dimension, (_, canaries) in judgments.items()},
         verdicts.stats,
         verdicts if isinstance(verdicts, PanelVerdicts) else None,
-        {dimension: judged_answers(plan, verdicts, dimension, judge) for dimension in plan.scoring},
-    )
-
-
-def judged_answers(plan: JudgingPlan, verdicts: Verdicts, dimension: str, judge: Judge) -> Sequence[JudgedAnswer]:
-    """The scored answers of a dimension."""
-    cases, names = plan.cases.get(dimension, ()), _judges_of(verdicts, judge)
-    about = plan.rubrics[dimension].dimension
-    return LazySequence(
-        len(cases),
-        lambda place: settle_scores(cases[place].matchup, about, verdicts.verdicts(dimension, place), names),
+        {dimension: answers(dimension) for dimension in plan.scoring},
     )
 
 
@@ -266,6 +256,9 @@ def settled_canaries(plan: JudgingPlan, verdicts: Verdicts, dimension: str, judg
         means = [sum(answer.scores.values()) / len(scoring.names) if readable else 0.0 for answer in answers]
         winner = None if means[0] == means[1] else answers[means[1] > means[0]].entrant
         entrant_a, entrant_b = (answer.entrant for answer in answers)
+        # in the words of pairs, for the message about it; a failure stays one
+        label = VerdictLabel.TIE if winner is None else VerdictLabel.A if winner == entrant_a else VerdictLabel.B
+        raw = (verdict for answer in answers for verdict in answer.raw)
         return Judgment(
             prompt_id=answers[0].prompt_id,
             dimension=dimension,
@@ -274,18 +267,13 @@ def settled_canaries(plan: JudgingPlan, verdicts: Verdicts, dimension: str, judg
             winner=winner,
             inconsistent=False,
             status="ok" if readable else "failed",
-            raw=tuple(_as_choice(verdict, winner, entrant_a) for answer in answers for verdict in answer.raw),
+            raw=tuple(
+                replace(verdict, verdict=label) if verdict.verdict is VerdictLabel.SCORED else verdict
+                for verdict in raw
+            ),
         )
 
     return LazySequence(len(canaries) // 2, judgment)
-
-
-def _as_choice(verdict: Verdict, winner: str | None, first: str) -> Verdict:
-    """A scored canary's verdict in the words of pairs, for the message about it; a failure stays one."""
-    if verdict.verdict is not VerdictLabel.SCORED:
-        return verdict
-    label = VerdictLabel.TIE if winner is None else VerdictLabel.A if winner == first else VerdictLabel.B
-    return msgspec.structs.replace(verdict, verdict=label)
 
 
 def settled(
@@ -331,12 +319,6 @@ class PanelVerdicts:
         self.votes = cache(self._votes)
         self.reliability = cache(self._reliability)
         self._weighted = cache(self._decide)
-
-    def with_stats(self, member_stats: Mapping[str, Mapping[str, JudgingStats]]) -> PanelVerdicts:
-        """The same findings with other statistics: those of all rounds in which they were judged."""
-        other = copy(self)
-        other.member_stats = member_stats
-        return other
 
     @property
     def stats(self) -> dict[str, JudgingStats]:

@@ -56,7 +56,6 @@ class Rate:
         return start - now
 
     def correct(self, taken: float, used: float) -> None:
-        """Not as many were used as taken, or more."""
         self._free_at += (used - taken) * self._seconds_each
 
 
@@ -105,7 +104,6 @@ class ConcurrencyLimit:
         self._width = min(self._most, self._width + (1.0 if self._calm else 1.0 / self._width))
 
     def back_off(self, sent_at: float, now: float) -> None:
-        """The provider said `TryLater` to a request sent at that time."""
         if sent_at < self._halved_at:
             return
         self._calm = False

@@ -68,7 +68,6 @@ class _OpenBatch(msgspec.Struct):
     error: TryLater | None = None
 
     def given_up(self, now: float) -> bool:
-        """Whether to stop waiting for it."""
         if self.error is None:
             return False
         return (self.error.damaged and self.failures >= EQUAL_FAILURES) or now - self.failing_since > OUTAGE_SECONDS
@@ -122,7 +121,12 @@ class Batches:
         to_close: list[OpenIntent] = []
         while True:
             try:
-                await self._send(self._claim(asks), ask_directly)
+                fresh, least = self._claim(asks), self._settings.batch_floor
+                head = list(islice(fresh, max(1, least)))
+                if head and (self._settings.batch is False or len(head) < least):
+                    await ask_directly(chain(head, fresh))
+                elif head:
+                    await self._submit_all(chain(head, fresh))
                 if all(held.open.batch_id is not None for held in self._held.values()):
                     self._close(to_close)
                     to_close = []
@@ -144,14 +148,6 @@ class Batches:
             if not asks:
                 self._close(to_close)
                 return
-
-    async def _send(self, fresh: Iterator[Ask], ask_directly: Callable[[Iterator[Ask]], Awaitable[None]]) -> None:
-        """Send what has not been sent yet: in batches, or directly if requested or if there are too few."""
-        head = list(islice(fresh, max(1, self._settings.batch_floor)))
-        if head and (self._settings.batch is False or len(head) < self._settings.batch_floor):
-            await ask_directly(chain(head, fresh))
-        elif head:
-            await self._submit_all(chain(head, fresh))
 
     def _claim(self, asks: Iterable[Ask]) -> Iterator[Ask]:
         """The asks that have not been submitted yet; the others are attached to the batch that holds them."""
@@ -255,7 +251,6 @@ class Batches:
         self._keeper.budget.promise(most)
 
     async def _hand_over(self) -> None:
-        """Write what is packed to the journal, then submit it."""
         asks = list(self._packed.values())
         self._packed, self._packed_bytes = {}, 0
         if not asks:
@@ -313,7 +308,6 @@ class Batches:
         await self._parts.sleep(backoff_seconds(self._lost_in_a_row, None, self._parts.rng))
 
     async def _wait(self, most: int) -> None:
-        """Poll and collect until at most so many batches are open."""
         pause = self._settings.poll_initial_seconds
         while len(self._held) > most:
             await self._poll()
@@ -337,12 +331,21 @@ class Batches:
                 for held in lost:
                     held.error = None
         for held in list(self._held.values()):
-            if held.open.batch_id is None:
+            batch_id, waiting = held.open.batch_id, len(held.entries)
+            if batch_id is None:
                 continue
-            waiting = len(held.entries)
             try:
-                await self._collect_if_ended(held, held.open.batch_id)
+                state = await self._provider.state(batch_id)
+                if state.ended:
+                    await self._collect(held, batch_id, state.unanswered)
+                    del self._held[held.open.id]
                 held.error = None
+            except Refused as error:
+                raise Refused(
+                    f"{error} Batch {batch_id} is open in {self._journal.path}: use the key it was submitted with. If "
+                    f"it is gone for good, `tiltyard judge journal {self._journal.path.parent}` can forget it: its "
+                    "requests are sent again."
+                ) from None
             except TryLater as error:
                 if len(held.entries) < waiting:
                     held.error = None
@@ -361,12 +364,8 @@ class Batches:
         before = held.error
         if before is None:
             held.failing_since = self._parts.now()
-        same = before is not None and (before.damaged, before.timed_out, before.unreachable) == (
-            error.damaged,
-            error.timed_out,
-            error.unreachable,
-        )
-        held.failures = held.failures + 1 if same else 1
+        old, new = ((kind.damaged, kind.timed_out, kind.unreachable) for kind in (before or error, error))
+        held.failures = held.failures + 1 if before is not None and old == new else 1
         held.error = error
         if held.failures == 1:
             self._parts.notice(f"{error} Open batches continue; checking again later.")
@@ -375,19 +374,6 @@ class Batches:
                 f"{error} It failed {held.failures} times in the same way; checking again, for an hour at most. "
                 "You may stop it: nothing is lost, and the same command goes on."
             )
-
-    async def _collect_if_ended(self, held: _OpenBatch, batch_id: str) -> None:
-        try:
-            state = await self._provider.state(batch_id)
-            if state.ended:
-                await self._collect(held, batch_id, state.unanswered)
-                del self._held[held.open.id]
-        except Refused as error:
-            raise Refused(
-                f"{error} Batch {batch_id} is open in {self._journal.path}: use the key it was submitted with. If it "
-                f"is gone for good, `tiltyard judge journal {self._journal.path.parent}` can forget it: its requests "
-                "are sent again."
-            ) from None
 
     async def _collect(self, held: _OpenBatch, batch_id: str, unanswered: str | None) -> None:
         """Save every reply of an ended batch that this run asks for; if interrupted, it can be repeated."""
@@ -458,7 +444,6 @@ class Batches:
             self._with_follow_ups[intent.id] = intent
 
     def _keep(self, ask: Ask, reply: Reply, promised: CostEstimate = NOTHING) -> bool:
-        """Save a reply; whether the sink asks something further."""
         further = self._keeper.keep(ask, reply, promised=promised)
         if further is not None:
             self._again.append(further)
@@ -485,18 +470,14 @@ class Batches:
                 self._parts.notice(f"batch {batch_id} had been accepted after all: taken up.")
                 self._journal.submitted(intent, batch_id, adopted=True)
             elif not waiting and asked_at >= listed_by + self._settings.adoption_grace_seconds:
-                self._give_up(held)
-
-    def _give_up(self, held: _OpenBatch) -> None:
-        """The batch was never accepted: ask its requests again, as if they had never been sent."""
-        del self._held[held.open.id]
-        self._journal.abandoned(held.open, "never accepted")
-        for custom_id in list(held.entries):
-            ask, entry = self._detach(held, custom_id)
-            self._drop_claim(ask.key)
-            self._keeper.budget.settle(self._keeper.most(ask, batched=True), NO_TOKENS, 0.0)
-            self._tries[ask.key] = entry.tries
-            self._again.append(ask)
+                del self._held[intent.id]
+                self._journal.abandoned(intent, "never accepted")
+                for custom_id in list(held.entries):
+                    ask, entry = self._detach(held, custom_id)
+                    self._drop_claim(ask.key)
+                    self._keeper.budget.settle(self._keeper.most(ask, batched=True), NO_TOKENS, 0.0)
+                    self._tries[ask.key] = entry.tries
+                    self._again.append(ask)
 
     async def _recognise(self, intent: OpenIntent, candidates: Sequence[BatchState]) -> tuple[str | None, bool]:
         """The batch of this intent, by its tag or its custom ids; and whether one that may be it is still running."""
@@ -519,7 +500,6 @@ class Batches:
         return None, waiting
 
     async def _owner(self, batch_id: str) -> str | None:
-        """The open intent that a batch's custom ids name, or None."""
         if batch_id not in self._owners:
             owner = None
             async with aclosing(self._provider.results(batch_id)) as results:

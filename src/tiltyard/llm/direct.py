@@ -145,7 +145,6 @@ class DirectAsking:
         self._wake()
 
     async def _turn(self, number: int) -> bool:
-        """Whether worker `number` may take an ask, once it is its turn."""
         while not (over := self._exhausted or self._stopped.is_set()):
             # until something was answered, only as many may be outstanding as may still fail
             most = float("inf") if self._trial is None else self._trial.failures_left()
@@ -155,7 +154,6 @@ class DirectAsking:
         return not over
 
     async def _see_through(self, ask: Ask) -> Ask | None:
-        """Send an ask and save its reply; return what the sink asks next."""
         promised = await self._promise(ask)
         if self._stopped.is_set():
             return None
@@ -244,7 +242,6 @@ class DirectAsking:
         return None
 
     def _replied(self) -> None:
-        """The provider replied, if only to refuse the question."""
         self._reached, self._in_vain_since = True, None
         self._limit.replied()
 
@@ -282,7 +279,6 @@ class DirectAsking:
             self._keeper.budget.promise(promised)
 
     async def _pause(self, seconds: float) -> bool:
-        """Wait, unless everything is stopped; whether to continue."""
         if seconds > 0 and not self._stopped.is_set():
             waits = [asyncio.ensure_future(self._parts.sleep(seconds)), asyncio.ensure_future(self._stopped.wait())]
             try:

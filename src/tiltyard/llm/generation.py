@@ -70,16 +70,6 @@ class FailedPrompt(msgspec.Struct, frozen=True, kw_only=True):
     timestamp: str
 
 
-def _read_failures(path: Path) -> dict[str, FailedPrompt]:
-    """The prompts that failed before; an unreadable line is skipped, since they only affect the order of asking."""
-    failures = {}
-    for line in path.read_bytes().split(b"\n") if path.exists() else ():
-        with suppress(msgspec.DecodeError, UnicodeDecodeError):
-            failed = msgspec.json.decode(line, type=FailedPrompt)
-            failures[failed.prompt_id] = failed
-    return failures
-
-
 class EntrantSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How an entrant answers.
 
@@ -315,7 +305,11 @@ class _Generation:
             self.present = sum(prompt.prompt_id in responses for prompt in self._prompts)
             if self.present:
                 self.trial.succeeded()
-            self._failed_before = _read_failures(self._failures_path)
+            lines = self._failures_path.read_bytes().split(b"\n") if self._failures_path.exists() else ()
+            for line in lines:  # one that cannot be read is skipped: they only affect the order of asking
+                with suppress(msgspec.DecodeError, UnicodeDecodeError):
+                    failed = msgspec.json.decode(line, type=FailedPrompt)
+                    self._failed_before[failed.prompt_id] = failed
             others = sum(map(self._made_otherwise, responses.values()))
             if others:
                 self._notice(
@@ -350,16 +344,10 @@ class _Generation:
     def _write(self, prompt_id: str, replies: tuple[Reply, ...]) -> None:
         if self._have is None or prompt_id in self._have:
             return
-        append_responses(self._folder, self._entrant.entrant_id, [self._response(prompt_id, replies)])
-        self._have.add(prompt_id)
-        self.written += 1
-        self.truncated += any(reply.stop is Stop.LENGTH for reply in replies)
-
-    def _response(self, prompt_id: str, replies: tuple[Reply, ...]) -> Response:
         unusual = (reply.stop for reply in replies if reply.stop is not Stop.END)
         stated = [reply.usage for reply in replies if reply.usage is not None]
         usage = sum(stated, Usage()) if len(stated) == len(replies) else None
-        return Response(
+        response = Response(
             entrant_id=self._entrant.entrant_id,
             prompt_id=prompt_id,
             response_text=show_turns([reply.text for reply in replies]),
@@ -378,6 +366,10 @@ class _Generation:
                 "batched": all(reply.batched for reply in replies),
             },
         )
+        append_responses(self._folder, self._entrant.entrant_id, [response])
+        self._have.add(prompt_id)
+        self.written += 1
+        self.truncated += any(reply.stop is Stop.LENGTH for reply in replies)
 
     def _made_otherwise(self, response: Response) -> bool:
         """Whether the response's own record says so; without such a record it may be ours."""

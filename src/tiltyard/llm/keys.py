@@ -32,7 +32,6 @@ def read_env_file(path: Path) -> dict[str, str]:
 
 
 def _plain(value: str) -> str:
-    """A value without its quotes or trailing comment."""
     quoted = re.match(r"""(["'])(.*?)\1\s*(?:#.*)?$""", value)
     return quoted[2] if quoted else re.sub(r"(^|\s+)#.*$", "", value).strip()
 

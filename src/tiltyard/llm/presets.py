@@ -23,7 +23,7 @@ class ServerPreset(msgspec.Struct, frozen=True, kw_only=True):
     """Its usual address; None if everyone has their own."""
     address_variable: str
     key_variable: str
-    needs_key: bool
+    needs_key: bool = False
     """Whether it answers nobody without a key."""
     limit: str = "max_tokens"
     """Its name for the limit on output tokens."""
@@ -44,7 +44,6 @@ LOCAL = ServerPreset(
     base_url=None,
     address_variable="LOCAL_BASE_URL",
     key_variable="LOCAL_API_KEY",
-    needs_key=False,
     guided_choice=("grammar", "guided_choice", "structured_outputs"),
 )
 
@@ -88,7 +87,6 @@ PRESETS: dict[str, ServerPreset] = {
             base_url="http://localhost:11434/v1",
             address_variable="OLLAMA_BASE_URL",
             key_variable="OLLAMA_API_KEY",
-            needs_key=False,
             structured=("json",),  # it offers tools, but does not force a call
         ),
         ServerPreset(
@@ -97,7 +95,6 @@ PRESETS: dict[str, ServerPreset] = {
             base_url="http://localhost:8000/v1",
             address_variable="VLLM_BASE_URL",
             key_variable="VLLM_API_KEY",
-            needs_key=False,
             guided_choice=("structured_outputs", "guided_choice"),
         ),
         ServerPreset(
@@ -106,7 +103,6 @@ PRESETS: dict[str, ServerPreset] = {
             base_url="http://localhost:8080/v1",
             address_variable="LLAMACPP_BASE_URL",
             key_variable="LLAMACPP_API_KEY",
-            needs_key=False,
             guided_choice=("grammar",),
             structured=("json",),  # it cannot be told which tool to call
         ),

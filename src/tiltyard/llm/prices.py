@@ -64,8 +64,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True):
 
 def user_price_file(environ: Mapping[str, str] | None = None) -> Path:
     """Where a user's own prices are: `tiltyard/prices.yaml` in the folder for settings (`~/.config`)."""
-    env = os.environ if environ is None else environ
-    given = env.get("XDG_CONFIG_HOME", "")
+    given = (os.environ if environ is None else environ).get("XDG_CONFIG_HOME", "")
     return (Path(given) if Path(given).is_absolute() else Path.home() / ".config") / "tiltyard" / "prices.yaml"
 
 
@@ -109,7 +108,6 @@ class PriceTable:
         return cls(models, str(files[-1].as_of), dates)
 
     def _known(self, model: str) -> str:
-        """The name under which a model is in the table, if it is."""
         bare = model.rpartition("/")[2]
         return next((name for name in (model, bare, without_date(bare)) if name in self._models), model)
 
@@ -269,7 +267,6 @@ class Quote:
 
     @property
     def all_expected(self) -> GroupQuote:
-        """All groups together, with replies as long as earlier ones."""
         return sum(self.expected.values(), GroupQuote())
 
 

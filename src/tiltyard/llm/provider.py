@@ -168,12 +168,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
         return self.input_tokens + self.cache_creation_input_tokens + self.cache_read_input_tokens
 
     def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            input_tokens=self.input_tokens + other.input_tokens,
-            output_tokens=self.output_tokens + other.output_tokens,
-            cache_creation_input_tokens=self.cache_creation_input_tokens + other.cache_creation_input_tokens,
-            cache_read_input_tokens=self.cache_read_input_tokens + other.cache_read_input_tokens,
-        )
+        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in self.__struct_fields__})
 
 
 class ToolCall(msgspec.Struct, frozen=True):
@@ -212,10 +207,7 @@ UNREADABLE = "unreadable in the batch's results"
 
 
 _OPENING = re.compile(r"\s*<(think|thinking)>", re.IGNORECASE | re.ASCII)
-
-
 _CLOSING = {name: re.compile(f"</{name}>", re.IGNORECASE | re.ASCII) for name in ("think", "thinking")}
-
 
 SPECIAL_TOKEN = r"<(?:\|[^<>|\s]*\||｜[^<>｜\s]*｜|/s|eos|end_of_turn)>"  # noqa: S105
 """What servers append after an answer's last token, as a pattern: `<|im_end|>`, `</s>`, …"""

@@ -144,7 +144,7 @@ class ShareCard:
         self.text(INSET, HEIGHT - 62, foot, 24, MUTED, WIDTH - 2 * INSET)
         out, info = io.BytesIO(), PngInfo()
         info.add_text("Software", drawn_with())
-        self._image.save(out, "PNG", optimize=True, pnginfo=info)
+        self._image.save(out, "PNG", pnginfo=info)
         return out.getvalue()
 
 

@@ -224,7 +224,6 @@ class Plot:
         """Whether small values are on top, as places are."""
 
     def x(self, share: float) -> float:
-        """The x position of a share of the width."""
         return round(LEFT + share * (self.width - LEFT - self.right), 1)
 
     def y(self, value: float) -> float:
@@ -237,7 +236,6 @@ class Plot:
         return "L".join(f"{x:g} {y:g}" for x, y in points)
 
     def frame(self, unit: str = "") -> list[str]:
-        """The lines and labels of the scale."""
         marks = []
         for tick in self.scale.ticks:
             y = self.y(tick)

@@ -7,8 +7,7 @@ from tiltyard.faces import names_on_demand
 if TYPE_CHECKING:
     from tiltyard.placement import folder
     from tiltyard.placement.answers import make_answers, make_judge, name_of
-    from tiltyard.placement.folder import FolderRatings, PlacementText, rate_folder, read_recipe
-    from tiltyard.placement.manifest import PlacementManifest
+    from tiltyard.placement.folder import FolderRatings, PlacementManifest, PlacementText, rate_folder, read_recipe
     from tiltyard.placement.plan import make_plan, with_judge
     from tiltyard.placement.rounds import CalibrationLine, Participants, RoundResult
     from tiltyard.placement.run import PlacementResult, likely_exchanges, likely_judging_plan, run_folder, run_placement

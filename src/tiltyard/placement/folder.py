@@ -1,4 +1,4 @@
-"""The folder of a placement: its files, and the ratings computed from nothing but them."""
+"""The folder of a placement: its files, its manifest as records, and the ratings computed from nothing but them."""
 
 from __future__ import annotations
 
@@ -10,13 +10,26 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from tiltyard.battles import BattleTable, Opened, Outcome, Source, concat, read_battles, write_battles
-from tiltyard.boards import DEFAULT_INPUT, Leaderboard, RatingsFile, as_table, rate_with, read_for, start_hashing, whole
+from tiltyard.boards import (
+    DEFAULT_INPUT,
+    Leaderboard,
+    RatingEntry,
+    RatingsFile,
+    as_table,
+    rate_with,
+    read_for,
+    start_hashing,
+    whole,
+)
 from tiltyard.errors import RatingError, RunFolderError
 from tiltyard.files import write_arrays, write_json, write_lines, write_text
 from tiltyard.judging import (
+    MOST_INCONSISTENT,
     AnyJudgment,
+    Check,
     Judgment,
     Remade,
     again,
@@ -27,21 +40,11 @@ from tiltyard.judging import (
     require,
     resettled,
 )
-from tiltyard.placement.manifest import (
-    Flips,
-    JudgeAgainstPeople,
-    JudgedFacts,
-    PanelFacts,
-    PlacementManifest,
-    Round,
-    StartedManifest,
-)
 from tiltyard.placement.plan import PlacementPlan
 from tiltyard.placement.rating import (
     HumanBoard,
     NewModelRating,
     Recipe,
-    calibration_details,
     calibration_rows,
     judge_scale,
     rate_new_model,
@@ -49,8 +52,235 @@ from tiltyard.placement.rating import (
 from tiltyard.placement.robustness import FamilyCheck, Sensitivity, check_families, sensitivity
 from tiltyard.placement.rounds import NO_ANSWER, CalibrationLine, JudgeCalibration, PanelResult, judged_battles
 from tiltyard.placement.sampling import Panel, read_panel, text_hash
-from tiltyard.ratings import POINTS_PER_LOGIT
-from tiltyard.validity import share
+from tiltyard.ratings import POINTS_PER_LOGIT, Estimate, JudgeScale, ScaledPlacement, share
+
+
+class ArenaFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The human battles among which the model is placed."""
+
+    name: str
+    files: tuple[str, ...]
+    sha256: dict[str, str]
+    """Hashes of the files."""
+    human_battles: float
+    models: int
+    questions: int
+    with_text: int
+    """Answers whose text is known."""
+
+
+class RubricFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the judge was asked to judge by."""
+
+    dimension: str
+    version: str
+
+
+class Looks(msgspec.Struct, frozen=True, kw_only=True):
+    """The planned number of looks at the estimate, and what would have ended the judging early."""
+
+    planned: int
+    """Looks at which the run may stop."""
+    sizes: tuple[int, ...]
+    """Battles of each round."""
+    critical: float | None = None
+    """Pocock's constant, if a run may stop on its rank."""
+    until: str | None = None
+    """The stopping rule."""
+
+
+class Round(msgspec.Struct, frozen=True, kw_only=True):
+    """The estimate after a round; null where its battles did not allow a rating yet."""
+
+    round: int
+    battles: int
+    """All that were judged until then."""
+    rating: float | None = None
+    ci_low: float | None = None
+    ci_high: float | None = None
+    rank_low: int | None = None
+    rank_high: int | None = None
+
+    @classmethod
+    def of(cls, number: int, battles: int, entry: RatingEntry | None) -> Round:
+        names = ("rating", "ci_low", "ci_high", "rank_low", "rank_high") if entry is not None else ()
+        return cls(round=number, battles=battles, **{name: getattr(entry, name) for name in names})
+
+
+class JudgedFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Outcomes of the judged battles; a failed one is in no other count."""
+
+    battles: int
+    wins: float
+    """Won by the new model."""
+    losses: float
+    ties: float
+    """With the inconsistent ones."""
+    inconsistent: int
+    """Changed with the order."""
+    failed: int
+    failed_by: dict[str, int]
+    """Why, by name."""
+    no_answer: dict[str, str]
+    """Questions that the new model did not answer (20 at most), and why."""
+
+
+class Flips(msgspec.Struct, frozen=True, kw_only=True):
+    """How often the verdict changed with the order of the answers; null if no battle has two readable verdicts."""
+
+    share: float | None
+    low: float | None
+    high: float | None
+    n: int
+    """Battles it is based on."""
+
+    @classmethod
+    def of(cls, rate: Estimate) -> Flips:
+        return cls(share=rate.value, low=rate.low, high=rate.high, n=rate.n)
+
+    def check(self) -> Check:
+        changed = round((self.share or 0.0) * self.n)
+        why = f"{changed} of {self.n} verdicts changed with the order of the answers"
+        if passed := (self.share or 0.0) <= MOST_INCONSISTENT:
+            return Check("judge consistent", passed, why)
+        return Check("judge consistent", passed, f"{why}: this place says more about the judge than about the model")
+
+
+class JudgeAgainstPeople(msgspec.Struct, frozen=True, kw_only=True):
+    """The judge's calibration: its scale against people's, and what that adds to the variance, in rating points."""
+
+    asked: int | UnsetType = UNSET
+    """Battles the judge was asked about; in the manifest alone, as are `agreement` and `flips`."""
+    compared: int
+    """Battles behind it."""
+    models: int
+    """Models in them."""
+    slope: float
+    """β: the judge's logits for one of people's."""
+    slope_low: float | None = None
+    slope_high: float | None = None
+    slot_points: float
+    """γ: the advantage of the first slot, in points of the judge's scale."""
+    tau_points: float
+    """τ: spread of its bias for or against single models, in points of the judge's scale."""
+    floor_points: float
+    """τ/β: in people's points; more battles do not lower it."""
+    variance_points2: dict[str, float]
+    """Parts of the variance: `sampling` of questions and battles, `idiosyncrasy` (bias for or against single models),
+    `slope`, and `anchors` (people's own uncertainty)."""
+    warnings: tuple[str, ...]
+    agreement: Estimate | UnsetType = UNSET
+    """With people, where neither says tie."""
+    flips: Flips | UnsetType | None = UNSET
+
+
+class PlacementMode(msgspec.Struct, frozen=True):
+    """How a placement is rated."""
+
+    mode: str
+    """`joint`, `fixed` or `calibrated`."""
+    overall_level: float
+    """Confidence level of all looks together."""
+
+
+class PlacementFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What the ratings file of a placement says beside what every ratings file does."""
+
+    placement: PlacementMode
+    calibration: JudgeAgainstPeople | UnsetType = UNSET
+    sensitivity: Sensitivity
+    """What a style bias that nothing measured would do."""
+    families: FamilyCheck | UnsetType = UNSET
+
+
+class LeaveOneOut(msgspec.Struct, frozen=True, kw_only=True):
+    """People's own rating of the placed model, which the placement did not use."""
+
+    human_rating: float
+    human_ci_low: float | None = None
+    human_ci_high: float | None = None
+    human_battles: float
+    human_rank: int
+    error: float
+    """The placed rating minus people's."""
+    covered: bool
+    """Whether the interval contains people's rating."""
+
+
+class Information(msgspec.Struct, frozen=True, kw_only=True):
+    """The information of a judged battle, as a share of the best possible."""
+
+    per_battle: float
+    limit: float
+    """The same for battles against random opponents."""
+
+
+class PanelFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """Which battles were chosen, and how."""
+
+    fingerprint: str
+    sampling: str
+    battles: int
+    opponents: int
+    questions: int
+
+
+class StartedManifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known when a placement starts: settings, inputs and seeds."""
+
+    kind: str
+    """`placement`."""
+    arena: ArenaFacts
+    model: str
+    """The new model."""
+    model_source: str
+    """`--model` as given."""
+    judge_model: str
+    """The judge."""
+    rubric: RubricFacts
+    options: dict[str, Any]
+    """Every option: see [settings](python/placement.md)."""
+    recipe: Recipe
+    rate_command: str | None
+    """The command that reproduces the ratings of a joint fit."""
+    seed: int
+    """Of sampling, sides and bootstrap."""
+    both_orders: bool
+    """Whether both orders were judged."""
+    looks: Looks
+    started_at: str
+    """UTC."""
+    finished_at: str | None = None
+    """Null until it is finished; everything below `versions` is written then."""
+    versions: dict[str, str]
+    """The versions of Tiltyard and Python."""
+
+
+class PlacementManifest(StartedManifest, frozen=True, kw_only=True):
+    """`manifest.json` of a placement: inputs, written when it starts, and results, from `rounds` on."""
+
+    rounds: tuple[Round, ...]
+    stopped: str
+    """Why it ended."""
+    judged: JudgedFacts
+    flips: Flips | None = None
+    gate: tuple[Check, ...] = ()
+    """What speaks against the placement itself: NO-GO where a check did not pass, as with a pilot."""
+    calibration: JudgeAgainstPeople | None = None
+    leave_one_out: LeaveOneOut | None = None
+    information: Information
+    panel: PanelFacts
+    sensitivity: Sensitivity
+    families: FamilyCheck | None = None
+
+    @property
+    def scale(self) -> str:
+        return JUDGE_SCALE if self.calibration is None else PEOPLE_SCALE
+
+
+PEOPLE_SCALE = "on people's scale (calibrated)"
+JUDGE_SCALE = "on the judge's scale (sampling error only: does not cover judge bias)"
+
 
 PLACE = "tiltyard place"
 """The command that writes the folder."""
@@ -100,10 +330,7 @@ class FolderRatings(msgspec.Struct, frozen=True, eq=False):
     joint: Leaderboard
     rating: NewModelRating
     report: RatingsFile
-    sensitivity: Sensitivity
-    """What biases that no calibration has seen would do."""
-    families: FamilyCheck | None = None
-    """Leave-one-family-out coverage of the calibration; None where no family is known."""
+    facts: PlacementFacts
 
     def render(self, format: str = "table") -> str:
         """The board as `table`, `json` (`elo_ratings.json`), `csv`, `md` or `latex`."""
@@ -121,7 +348,8 @@ def rate_folder(folder: Path, recipe: Recipe) -> FolderRatings:
     opened, estimator = Opened(path), recipe.estimator()
     came_from = start_hashing(opened)
     joint = rate_with(estimator, read_for(estimator, opened, DEFAULT_INPUT))
-    joint = replace(joint, settings={**joint.settings, **came_from()})
+    origin = came_from()
+    joint = replace(joint, settings=msgspec.structs.replace(joint.settings, **origin))
     battles = read_battles(opened)
     people = HumanBoard.of(battles.take(battles.source == Source.HUMAN.code).compact(), recipe.anchor)
     judgments = read_judgments(folder, "verdicts.jsonl")
@@ -136,7 +364,6 @@ def rate_folder(folder: Path, recipe: Recipe) -> FolderRatings:
     if recipe.mode == "joint":
         board = replace(joint, remarks=(*joint.remarks, f"{recipe.model}: judge's scale, sampling error only"))
     else:
-        origin = {name: joint.settings[name] for name in ("where", "battles_sha256", "tiltyard_version")}
         plain = joint[recipe.model]
         extra = {
             "judge_scale_rating": plain.rating,
@@ -145,18 +372,41 @@ def rate_folder(folder: Path, recipe: Recipe) -> FolderRatings:
         }
         placed = replace(rating.entry, extra={**rating.entry.extra, **extra})
         entries = tuple(placed if entry.model == recipe.model else entry for entry in rating.board)
-        board = replace(rating.board, entries=entries, settings={**rating.board.settings, **origin})
+        board = replace(
+            rating.board, entries=entries, settings=msgspec.structs.replace(rating.board.settings, **origin)
+        )
     report = RatingsFile.of(board, arena=recipe.arena, model=recipe.model, judge_model=recipe.judge_model)
-    details = {**report.details, "placement": {"mode": recipe.mode, "overall_level": recipe.overall_level}}
-    if rating.scaled is not None and scale is not None:
-        details["calibration"] = calibration_details(scale, rating.scaled, recipe.overall_level)
     floor = 0.0 if scale is None else POINTS_PER_LOGIT * scale.floor
-    effects = sensitivity(board, recipe.model, recipe.sensitivity, floor)
-    details["sensitivity"] = msgspec.to_builtins(effects)
-    if families is not None:
-        details["families"] = msgspec.to_builtins(families)
-    report = replace(report, details=details, n_bootstraps=recipe.bootstraps, seed=recipe.seed)
-    return FolderRatings(board, joint, rating, report, effects, families)
+    measured: JudgeAgainstPeople | UnsetType = UNSET
+    if rating.scaled is not None and scale is not None:
+        measured = _calibration(scale, rating.scaled, recipe.overall_level)
+    facts = PlacementFacts(
+        placement=PlacementMode(recipe.mode, recipe.overall_level),
+        calibration=measured,
+        sensitivity=sensitivity(board, recipe.model, recipe.sensitivity, floor),
+        families=UNSET if families is None else families,
+    )
+    further = msgspec.to_builtins(facts, enc_hook=float)
+    report = replace(report, further=further, n_bootstraps=recipe.bootstraps, seed=recipe.seed)
+    return FolderRatings(board, joint, rating, report, facts)
+
+
+def _calibration(scale: JudgeScale, scaled: ScaledPlacement, level: float) -> JudgeAgainstPeople:
+    """The calibration's results in rating points."""
+    low, high = scale.slope_interval(level)
+    parts = ("sampling", "idiosyncrasy", "slope", "anchors")
+    return JudgeAgainstPeople(
+        compared=scale.n_battles,
+        models=scale.n_models,
+        slope=scale.slope,
+        slope_low=low,
+        slope_high=high,
+        slot_points=POINTS_PER_LOGIT * scale.slot,
+        tau_points=POINTS_PER_LOGIT * scale.tau,
+        floor_points=POINTS_PER_LOGIT * scale.floor,
+        variance_points2={name: POINTS_PER_LOGIT**2 * getattr(scaled.variance, name) for name in parts},
+        warnings=tuple(dict.fromkeys([*scale.warnings, *scaled.warnings])),
+    )
 
 
 def write_ratings(folder: Path, rated: FolderRatings) -> None:
@@ -221,8 +471,8 @@ def panel_results(
             opponents=len({planned.opponent for planned in panel.battles}),
             questions=len({planned.question_id for planned in panel.battles}),
         ),
-        "sensitivity": rated.sensitivity,
-        "families": rated.families,
+        "sensitivity": rated.facts.sensitivity,
+        "families": rated.facts.families or None,
     }
 
 
@@ -235,10 +485,10 @@ def against_people(rated: FolderRatings, lines: Sequence[CalibrationLine], *, bo
     """What the manifest says of the judge's calibration; it agrees with people where neither says tie."""
     decided = [line for line in lines if line.winner is not None and line.human_winner != Outcome.TIE.value]
     agrees = [line.human_winner == ("model_a" if line.winner == line.entrant_a else "model_b") for line in decided]
-    measured = rated.report.details["calibration"]
-    return JudgeAgainstPeople(
+    assert rated.facts.calibration
+    return msgspec.structs.replace(
+        rated.facts.calibration,
         asked=len(lines),
-        **{**measured, "warnings": tuple(measured["warnings"])},
         agreement=share(agrees, [line.prompt_id for line in decided]),
         flips=flips_of(lines, both_orders=both_orders),
     )

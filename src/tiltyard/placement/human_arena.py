@@ -178,7 +178,6 @@ def texts_beside(battles: BattleTable, prompts: Path, answers: Path, *, every_qu
 
 
 def _texts(battles: BattleTable, name: str) -> list[str | None]:
-    """A text column of the battles, one entry per battle; empty if there is no such column."""
     return battles.text_column(name).texts() if name in battles.columns else [None] * len(battles)
 
 
@@ -277,8 +276,14 @@ def read_human_arena(
     else:
         opened = Opened(paths)
         every, parts = read_battles(opened, on_bad=on_bad, columns=COLUMNS, map=map), opened.parts
-    rows, remarks = human_rows(every, parts[0].name)
-    rows = languages_kept(every, rows, languages, parts[0].name)
+    human, where = every.source == Source.HUMAN.code, parts[0].name
+    if not human.any():
+        raise NoBattles(
+            f"{where}: no battle was decided by people. A model is placed among human battles: name a file with some."
+        )
+    judged = float(every.weight[~human].sum())
+    remark = f"Battles decided by a language model: {judged:,.0f} (left out: only human battles are anchors)."
+    rows = languages_kept(every, np.flatnonzero(human), languages, where)
     battles = every.take(rows).compact()
     if conversations is not None:
         held = texts_in_rows(conversations, rows, battles, skip=on_bad == "skip")
@@ -296,21 +301,9 @@ def read_human_arena(
         battles=battles,
         cells=held.cells,
         pairs=held.pairs,
-        remarks=(*remarks, *held.remarks),
+        remarks=held.remarks if human.all() else (remark, *held.remarks),
         texts=held.texts,
     )
-
-
-def human_rows(battles: BattleTable, where: str) -> tuple[Rows, tuple[str, ...]]:
-    """The rows that people decided, and a remark about the others."""
-    human = battles.source == Source.HUMAN.code
-    if not human.any():
-        raise NoBattles(
-            f"{where}: no battle was decided by people. A model is placed among human battles: name a file with some."
-        )
-    judged = float(battles.weight[~human].sum())
-    remark = f"Battles decided by a language model: {judged:,.0f} (left out: only human battles are anchors)."
-    return np.flatnonzero(human), () if human.all() else (remark,)
 
 
 def languages_kept(battles: BattleTable, rows: Rows, languages: Sequence[str] | None, where: str) -> Rows:

@@ -171,9 +171,25 @@ def make_plan(options: PlaceOptions, model: str, known: Mapping[str, str] | None
     people = HumanBoard.of(human, options.anchor)
     families = families_of(people.models, options.families)
     plan = PlacementPlan(options, model, arena, human, people, rubric, usable, panel, families, until)
-    _check_opponents(plan)
+    if not len(arena.cells):
+        raise OptionError(
+            f"{arena.name} holds no texts, so there is nothing to judge the new model against. "
+            "Use a file with conversations, or give ",
+            OptionValue("prompts", None),
+            " and ",
+            OptionValue("answers", None),
+            ".",
+        )
     if panel is not None:
         _check_panel(plan, panel)
+    elif plan.capacity == 0:
+        most = max((people.board[name].n_battles for name in people.models), default=0)
+        raise OptionError(
+            f"no opponent with texts has {options.min_opponent_battles:,} human battles; "
+            f"the most of any model is {most:,.0f}. Lower ",
+            OptionValue("min_opponent_battles", None),
+            ".",
+        )
     return plan
 
 
@@ -198,27 +214,6 @@ def _usable_cells(arena: HumanArena, model: str, known: Mapping[str, str] | None
             f"such as {cells.question_ids[int(cells.question[0])]!r}."
         )
     return np.flatnonzero(answered[cells.question])
-
-
-def _check_opponents(plan: PlacementPlan) -> None:
-    """Refuse, before anything is spent, an arena without a possible opponent."""
-    if not len(plan.arena.cells):
-        raise OptionError(
-            f"{plan.arena.name} holds no texts, so there is nothing to judge the new model against. "
-            "Use a file with conversations, or give ",
-            OptionValue("prompts", None),
-            " and ",
-            OptionValue("answers", None),
-            ".",
-        )
-    if plan.panel is None and plan.chooser().capacity == 0:
-        most = max((plan.people.board[name].n_battles for name in plan.people.models), default=0)
-        raise OptionError(
-            f"no opponent with texts has {plan.options.min_opponent_battles:,} human battles; "
-            f"the most of any model is {most:,.0f}. Lower ",
-            OptionValue("min_opponent_battles", None),
-            ".",
-        )
 
 
 def _check_panel(plan: PlacementPlan, panel: Panel) -> None:

@@ -306,11 +306,13 @@ def _with_newcomer(
                 rank_high=None if worst is None else worst + (not below[number]),
             )
         )
-    settings = {
-        **people.board.settings,
-        "evaluated": recipe.model,
-        "interval": {**people.board.settings["interval"], "level": recipe.level},
-    }
+    interval = people.board.settings.interval
+    assert interval
+    settings = msgspec.structs.replace(
+        people.board.settings,
+        evaluated=recipe.model,
+        interval=msgspec.structs.replace(interval, level=recipe.level),
+    )
     return replace(
         people.board,
         entries=tuple(sorted(entries, key=lambda row: (-row.rating, row.model))),
@@ -319,21 +321,3 @@ def _with_newcomer(
         remarks=(*people.board.remarks, *remarks),
         arrays={},
     )
-
-
-def calibration_details(scale: JudgeScale, scaled: ScaledPlacement, level: float) -> dict[str, Any]:
-    """The calibration results in rating points, as written in the ratings file and the manifest."""
-    low, high = scale.slope_interval(level)
-    parts = ("sampling", "idiosyncrasy", "slope", "anchors")
-    return {
-        "compared": scale.n_battles,
-        "models": scale.n_models,
-        "slope": scale.slope,
-        "slope_low": low,
-        "slope_high": high,
-        "slot_points": POINTS_PER_LOGIT * scale.slot,
-        "tau_points": POINTS_PER_LOGIT * scale.tau,
-        "floor_points": POINTS_PER_LOGIT * scale.floor,
-        "variance_points2": {name: POINTS_PER_LOGIT**2 * getattr(scaled.variance, name) for name in parts},
-        "warnings": list(dict.fromkeys([*scale.warnings, *scaled.warnings])),
-    }

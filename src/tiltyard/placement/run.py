@@ -27,18 +27,9 @@ from tiltyard.judging import (
 )
 from tiltyard.llm import PriceTable
 from tiltyard.placement.folder import (
-    FolderRatings,
-    against_people,
-    panel_results,
-    rate_folder,
-    write_evidence,
-    write_manifest,
-    write_ratings,
-)
-from tiltyard.placement.human_arena import Exchange
-from tiltyard.placement.manifest import (
     JUDGE_SCALE,
     ArenaFacts,
+    FolderRatings,
     Information,
     JudgeAgainstPeople,
     LeaveOneOut,
@@ -47,7 +38,14 @@ from tiltyard.placement.manifest import (
     Round,
     RubricFacts,
     StartedManifest,
+    against_people,
+    panel_results,
+    rate_folder,
+    write_evidence,
+    write_manifest,
+    write_ratings,
 )
+from tiltyard.placement.human_arena import Exchange
 from tiltyard.placement.plan import PlacementPlan, panel_cells, recorded
 from tiltyard.placement.rating import HumanBoard, judge_scale
 from tiltyard.placement.robustness import FamilyCheck
@@ -316,7 +314,7 @@ def _families_line(result: FamilyCheck | None) -> str:
 
 def _calibration_lines(result: JudgeAgainstPeople) -> list[str]:
     agreement, agrees = result.agreement, ""
-    if agreement.value is not None:
+    if agreement and agreement.value is not None:
         agrees = f"agrees with people in {100 * agreement.value:.0f} % where neither says tie (n = {agreement.n}), "
     slopes = ("no bound" if end is None else f"{end:.2f}" for end in (result.slope_low, result.slope_high))
     return [

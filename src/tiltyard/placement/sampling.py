@@ -21,7 +21,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 import msgspec
 import numpy as np
@@ -102,7 +102,6 @@ def read_panel(path: Path) -> Panel:
 
 
 Sampler = Literal["informative", "random", "head"]
-SAMPLERS: tuple[Sampler, ...] = get_args(Sampler)
 
 IDIOSYNCRASY = 40.0 / POINTS_PER_LOGIT
 """The judge's bias for or against single opponents (τ/β, in logits) if no calibration has measured it.

@@ -398,8 +398,8 @@ def check_run(folder: Path, besides: Collection[str] = ()) -> Finding:
         result.problems.append(
             f"manifest.json: the title {title[:LONGEST]!a} is too long, or has letters that nobody sees"
         )
-    said = {name: value for name, value in manifest.items() if name not in kind.FOLLOWS and value is not None}
-    words = [*(f"{name}: {_short(value)}" for name, value in said.items()), *kind.OTHER_WORDS]
+    words = [f"{name}: {_short(value)}" for name, value in manifest.items() if name not in kind.FOLLOWS]
+    words += kind.OTHER_WORDS
     result.messages = ["of its maker, and not checked:", *(f"  {one}" for one in words)]
     result.values = {"verdicts": made_again.verdicts, "rules": made_again.rules, "not_checked": words}
     what = (
@@ -431,8 +431,9 @@ def _short(value: object) -> str:
 def _same_arrays(one: Path, other: Path) -> bool:
     """Whether two files have the same arrays but for the last digits; the second one is then written from the first."""
     try:
-        with np.load(one, allow_pickle=False) as left, np.load(other, allow_pickle=False) as right:
-            arrays, made, packed = dict(left), dict(right), right.zip.infolist()[0].compress_type != zipfile.ZIP_STORED
+        # NumPy itself leaves open what is cut off
+        with one.open("rb") as file, np.load(file, allow_pickle=False) as a, np.load(other, allow_pickle=False) as b:
+            arrays, made, packed = dict(a), dict(b), b.zip.infolist()[0].compress_type != zipfile.ZIP_STORED
         shapes = ([(name, array.dtype, array.shape) for name, array in of.items()] for of in (arrays, made))
         if len({*map(str, shapes)}) > 1:
             return False

@@ -44,7 +44,10 @@ class RemoteHost:
     """
 
     def __init__(self, address: str) -> None:
-        place = urlsplit(address)
+        try:
+            place = urlsplit(address)
+        except ValueError as error:
+            raise OptionError(f"{address} is no address ({error}). Check how it is written.") from None
         self.host = place.hostname or ""
         self._left, self._until = MOST_BYTES, time.monotonic() + ALL_SECONDS
         self._connection: HTTPConnection | None = None
@@ -91,9 +94,11 @@ class RemoteHost:
                 yield from self._read(answer, address, most)
         except HTTPError as error:
             error.close()
-            raise OptionError(f"cannot fetch {address}: {error}. Check the address, or try again later.") from None
+            raise OptionError(
+                f"cannot fetch {address}: it answers {error.code}. Check it, or try again later."
+            ) from None
         except (OSError, ValueError, HTTPException) as error:
-            reason = getattr(error, "reason", error)
+            reason = str(getattr(error, "reason", error))[:200]
             raise OptionError(f"cannot fetch {address}: {reason}. Check the address, or download the files.") from None
         finally:
             late.cancel()
@@ -107,9 +112,7 @@ class RemoteHost:
 
     def _read(self, answer: Any, address: str, most: int) -> Iterator[bytes]:
         if odd := odd_header(answer.headers, is_page=urlsplit(address).path.endswith((".html", "/"))):
-            raise TiltyardError(
-                f"{address} is sent with the header {odd[:200]!r}: browsers show it otherwise. {DISTRUST}"
-            )
+            raise TiltyardError(f"{address} is sent with {odd[:200]!r}: browsers show it otherwise. {DISTRUST}")
         begun, read = time.monotonic(), 0
         while most >= 0 and (data := answer.read1(min(CHUNK, most + 1))):
             most -= len(data)
@@ -150,6 +153,8 @@ class RemoteHost:
 
 def odd_header(headers: Message, *, is_page: bool) -> str:
     """A header with which a browser shows other things than the bytes say; empty: there is none."""
+    if headers.defects or headers.get_payload():  # Python ends there; browsers leave such a line out, and read on
+        return "a line that is no header"
     for name, value in headers.items():
         key, words = name.lower(), value.lower().replace("\\", "")
         kind, *rest = (part.strip(' "') for part in words.split(";"))
@@ -162,7 +167,7 @@ def odd_header(headers: Message, *, is_page: bool) -> str:
             odd |= kind != "text/html" if is_page else "html" in kind or "multipart" in kind
         if odd:
             return f"{name}: {value}"
-    return "Content-Type, which is missing" if is_page and "content-type" not in headers else ""
+    return "no Content-Type" if is_page and "content-type" not in headers else ""
 
 
 def _is_own(host: str) -> bool:

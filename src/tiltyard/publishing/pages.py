@@ -14,7 +14,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles import MISSING, BattleTable, Codes, Outcome, concat
-from tiltyard.boards import RatingEntry, footnotes, headline, interval_text, percent, rank_text, select
+from tiltyard.boards import (
+    RatingEntry,
+    fit_sentences,
+    fit_verdict,
+    footnotes,
+    headline,
+    interval_text,
+    percent,
+    rank_text,
+    select,
+)
 from tiltyard.decisions import RatingDifference
 from tiltyard.pages import Html, count, package_text, page, plural, points, shortened
 from tiltyard.publishing.columns import NAME as COLUMNS
@@ -22,7 +32,6 @@ from tiltyard.publishing.folder import PublishedFile
 from tiltyard.publishing.publication import PROMPT, BoardPart, PublishedBoard, StaticSite, slug
 from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.reporting import board_view, comparison_page, own_file
-from tiltyard.validity import fit_sentences, fit_verdict
 
 FEED = "feed.atom"
 PARTS_PAGE = "parts.html"
@@ -377,7 +386,7 @@ def _standing(published: PublishedBoard, entry: RatingEntry, tally: Tallies) -> 
     battles = [] if by_prompt is None else [row for row in by_prompt.of(entry.model) if sum(row[1][:3]) > 0]
     battles.sort(key=lambda row: (row[1][0] + 0.5 * row[1][2] - row[2], row[0]))
     prompts: list[Result] = [(name, counts, expected / sum(counts[:3])) for name, counts, expected in battles]
-    level = (published.board.settings.get("interval") or {}).get("level")
+    level = published.board.settings.interval and published.board.settings.interval.level
     return {
         "board": published,
         "entry": entry,

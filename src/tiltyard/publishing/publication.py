@@ -338,8 +338,7 @@ def rate_by_rules(table: BattleTable, rules: BoardRules, dimension: str | None =
         replace(entry, rating=entry.rating + shift, ci_low=moved(entry.ci_low), ci_high=moved(entry.ci_high))
         for entry in board
     )
-    settings: dict[str, Any] = {**board.settings, "centre": rules.centre}
-    return replace(board, entries=entries, settings=settings)
+    return replace(board, entries=entries, settings=msgspec.structs.replace(board.settings, centre=rules.centre))
 
 
 def static_site(

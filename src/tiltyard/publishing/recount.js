@@ -77,11 +77,11 @@
     return loaded;
   }
 
-  // What a reader sees of a board, line by line: name, places, rating, ends of the interval, counts.
+  // The text of a board's table, line by line, whatever a style sheet does with it: name, places, rating, ends of the interval, counts.
   function seen(board) {
     const figure = (text) => Number(text.trim().replace("−", "-").replaceAll(",", ""));
-    return [...document.querySelectorAll(`#${board.anchor} tbody tr`)].map((row) => {
-      const [name, places, rating, , range, ...counts] = [...row.cells].map((cell) => cell.innerText);
+    return [...document.querySelectorAll(`#${board.anchor} tr`)].slice(1).map((row) => {
+      const [name, places = "", rating = "", , range = "", ...counts] = [...row.cells].map((cell) => cell.innerText);
       const ends = range.split(" – ").map((end) => (end.trim() === "…" ? null : figure(end)));
       return { name: name.trim(), places: places.split("–").map(figure), rating: figure(rating), ends, counts: counts.map(figure) };
     });
@@ -148,7 +148,7 @@
         tell("wrong", "This page is not what its battles say.", el("ul", {}, ...wrong.slice(0, 20).map((line) => el("li", {}, line))));
       } else {
         const exact = largest < 1e-9 ? "less than 0.000000001" : largest.toExponential(1);
-        tell("right", `Counted again: ${count(data.rows)} battles, ${count(models)} models: names, order, ratings and counts are as this page shows them (largest difference ${exact} points, ${seconds.toFixed(1)} s). Ranges and intervals are not counted here. This code came from the same place as the page, so the independent check is the command above.`);
+        tell("right", `Counted again: ${count(data.rows)} battles, ${count(models)} models: names, order, ratings, wins, losses and ties are as this page has them (largest difference ${exact} points, ${seconds.toFixed(1)} s). Ranges and intervals are not counted here. This code came from the same place as the page, so the independent check is the command above.`);
         box.dataset.largest = String(largest);
       }
       box.dataset.seconds = String(seconds);

@@ -96,7 +96,8 @@ def site_files(publication: StaticSite, spare: Path, kept: Kept) -> Iterator[tup
     yield noted(SCHEMA, schema_text("battle").encode())
     for published in publication.boards:
         report = RatingsFile.of(published.board)
-        report.details["battles_sha256"] = hashes["battles.jsonl"].sha256
+        settings = msgspec.structs.replace(report.settings, battles_sha256=hashes["battles.jsonl"].sha256)
+        report = replace(report, settings=settings)
         yield noted(published.file, report.to_json().encode())
     if publication.texts:
         yield noted(PROMPTS, json_text(dict(publication.texts)).encode())

@@ -7,10 +7,11 @@ from tiltyard.faces import names_on_demand
 if TYPE_CHECKING:
     from tiltyard.ratings import elo
     from tiltyard.ratings.agreement import (
-        AgainstTheRest, Estimated, against_the_rest, cohen_kappa, krippendorff_alpha, share_estimate,
+        AgainstTheRest, Estimated, against_the_rest, krippendorff_alpha, pair_kappa, share_estimate,
     )
     from tiltyard.ratings.bootstrap import bootstrap_strengths
     from tiltyard.ratings.bradley_terry import BradleyTerryFit, bounded, fit_bounded, response
+    from tiltyard.ratings.calibration import CalibrationCurve, ConfidenceBin, confidence_bins, predictions
     from tiltyard.ratings.clusters import SMALL_LEVERAGE, BattleDerivatives, ClusteredRows, ClusterSizes
     from tiltyard.ratings.comparisons import (
         FIRST_WON, OWN_CLUSTER, SECOND_WON, TIED, Comparisons, Counted, PairCells, WinRates, count_pairs,
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
     from tiltyard.ratings.elo import K_MAX
     from tiltyard.ratings.elo_kernels import rate_with_baseline
     from tiltyard.ratings.glicko2 import (
-        DEFAULT_SETTINGS, EVERY_ONE, PLAIN_SECONDS_PER_BATTLE, SCALE, Glicko2History, Glicko2Settings, Glicko2State,
-        expected_score, rate_battles, rate_battles_history,
+        DEFAULT_SETTINGS, EVERY_ONE, PLAIN_SECONDS_PER_BATTLE, Glicko2Settings, Glicko2State, expected_score,
+        rate_battles, rate_battles_history,
     )
     from tiltyard.ratings.glicko2_kernels import rate_one_by_one
     from tiltyard.ratings.graph import Reach, islands, reach, ties_bounded, wins_and_losses
@@ -30,13 +31,15 @@ if TYPE_CHECKING:
         clustered_rows, combine, drawn_sandwich, half_widths, in_both, row_scores, sandwich, summed_way,
     )
     from tiltyard.ratings.judge_scale import (
-        CalibrationVerdicts, JudgeScale, NewModelVerdicts, ScaledPlacement, calibrate, place_on_scale,
+        CalibrationVerdicts, JudgeScale, NewModelVerdicts, ScaledPlacement, calibrate, place_on_scale, rank_of_one,
+        told_apart,
     )
     from tiltyard.ratings.judged_scores import FEWEST_LABELLED, corrected_difference, separation
     from tiltyard.ratings.label_draw import DrawCheck, Trait, check_draw, kinds
-    from tiltyard.ratings.misfit import MOST_MODELS, Misfit, check_fit
-    from tiltyard.ratings.one_model import Anchors, OneModelFit, OneModelRows, fit_one, rank_of_one, told_apart
+    from tiltyard.ratings.misfit import MOST_MODELS, Misfit, TieLaw, check_fit
+    from tiltyard.ratings.one_model import Anchors, OneModelFit, OneModelRows, fit_one
     from tiltyard.ratings.people_labels import LabelledMatchups, PeopleFit, fit_with_people
+    from tiltyard.ratings.proportions import NO_ESTIMATE, Estimate, cohen_kappa, mean_of, share, wilson, win_rate
     from tiltyard.ratings.quantiles import normal_quantile, t_below, t_quantile
     from tiltyard.ratings.ranks import (
         ANYTIME_SPREAD, FIRST_LOOK, RankIntervals, anytime_cuts, anytime_half_width, bonferroni_cuts,

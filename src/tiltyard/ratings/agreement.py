@@ -34,7 +34,6 @@ class Estimated(msgspec.Struct, frozen=True):
 
     @property
     def known(self) -> bool:
-        """Whether there is a number at all."""
         return not math.isnan(self.value)
 
 
@@ -106,7 +105,7 @@ def _alpha(coincidences: Floats, metric: Metric) -> Floats:
         return np.asarray(np.where(expected > 0.0, 1.0 - (n - 1.0) * observed / expected, np.nan))
 
 
-def cohen_kappa(first: Ints, second: Ints) -> tuple[float, int]:
+def pair_kappa(first: Ints, second: Ints) -> tuple[float, int]:
     """Cohen's κ of two people on the items that both rated, and how many these are (Cohen 1960)."""
     both = (first >= 0) & (second >= 0)
     n = int(both.sum())

@@ -52,7 +52,6 @@ class Parameters(msgspec.Struct, frozen=True, eq=False):
         return delta + cells.design @ self.coefficient if cells.design.shape[1] else delta
 
     def moved(self, step: Parameters, size: float) -> Parameters:
-        """This point plus `size` times a step."""
         return Parameters(
             self.strength + size * step.strength,
             self.coefficient + size * step.coefficient,
@@ -60,7 +59,6 @@ class Parameters(msgspec.Struct, frozen=True, eq=False):
         )
 
     def largest(self) -> float:
-        """The largest movement in a step."""
         parts = (self.strength, self.coefficient, self.tie)
         return max(float(np.abs(part).max()) if part.size else 0.0 for part in parts)
 
@@ -77,7 +75,6 @@ class StrengthPrior(msgspec.Struct, frozen=True, eq=False):
     model: Ints
 
     def log_density(self, strength: Floats) -> float:
-        """Its log-density, but for a constant."""
         return -0.5 * float(strength @ self.times(strength))
 
     def times(self, columns: Floats) -> Floats:
@@ -118,11 +115,9 @@ class BradleyTerryFit(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def evaluation(self) -> Evaluation:
-        """Value, slopes and curvature of every cell's log-likelihood at the fit."""
         return _evaluate(self.cells, self.tie_model, self.parameters)
 
     def curvature(self) -> Curvature:
-        """Minus the second derivatives of every cell's log-likelihood at the fit."""
         return self.evaluation.curvature
 
     def information(self) -> Floats:
@@ -272,7 +267,6 @@ def _newton_step(
 
 
 def _with_prior(matrix: Floats, n_models: int, prior: StrengthPrior | None) -> Floats:
-    """The information with the prior's."""
     if prior is not None:
         matrix[:n_models, :n_models] += prior.times(np.eye(n_models))
     return matrix

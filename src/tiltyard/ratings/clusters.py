@@ -65,16 +65,13 @@ class ClusteredRows(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def n_clusters(self) -> int:
-        """How many clusters there are."""
         return int(self.cluster.max(initial=-1)) + 1
 
     @property
     def n_parameters(self) -> int:
-        """Strengths, coefficients and tie parameters."""
         return int(self.n_models + self.design.shape[1] + self.n_ties)
 
     def take(self, chosen: NDArray[np.intp], cluster: Ints) -> ClusteredRows:
-        """Some of the rows, sorted by these clusters."""
         return self.read(cluster, lambda name: getattr(self, name)[chosen])
 
     def records(self) -> NDArray[np.void]:
@@ -91,7 +88,6 @@ class ClusteredRows(msgspec.Struct, frozen=True, eq=False):
         return msgspec.structs.replace(self, cluster=number_sorted(cluster), **{name: column(name) for name in COLUMNS})
 
     def bend(self, chosen: NDArray[np.intp]) -> Floats:
-        """The curvature of some rows."""
         return np.asarray(self.weight[chosen, None] * self.bends[self.cell[chosen]])
 
     def scores(self, piece: slice = slice(None)) -> tuple[Ints, Ints, Floats]:
@@ -108,10 +104,6 @@ class ClusteredRows(msgspec.Struct, frozen=True, eq=False):
             piece = slice(*np.searchsorted(self.cluster, (start, end)))
             cluster, parameter, value = self.scores(piece)
             yield sum_by((cluster - start) * p + parameter, value, (end - start) * p).reshape(-1, p)
-
-    def score_table(self) -> Floats:
-        """The same at once."""
-        return np.concatenate([*self.score_tables()])
 
 
 def score_triples(
@@ -144,7 +136,6 @@ class SumOfSquares:
         return self._half + self._half.T
 
     def add(self, rows: ClusteredRows) -> None:
-        """Add the clusters of some rows."""
         few = (np.bincount(rows.cluster) * FEW_OF <= rows.n_parameters)[rows.cluster]
         if few.all():
             self._add_by_pairs(rows)
@@ -214,7 +205,6 @@ class ClusterSizes(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, rows: ClusteredRows) -> ClusterSizes:
-        """The sizes of clusters of rows."""
         m = rows.n_models
         start: AnyInts = rows.cluster * m
         if rows.n_clusters * m < 2**31:
@@ -446,7 +436,6 @@ class BattleDerivatives(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, fit: BradleyTerryFit, inverse: Floats) -> BattleDerivatives:
-        """The derivatives at a fit whose information has this inverse."""
         cells, m, q = fit.cells, fit.cells.n_models, fit.cells.design.shape[1]
 
         def apart(by_model: Floats) -> Floats:

@@ -96,12 +96,14 @@ def compile_mode() -> str:
 
 def cache_folder() -> Path | None:
     """The folder for compiled code of this version, made if needed; None where none can be written."""
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
-        folder = _cache_root() / "compiled" / _version()
+        folder = _cache_root() / "compiled" / version("tiltyard")
         # What is loaded from here is executed, so the folder belongs to the user alone.
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=folder).close()
-    except (OSError, RuntimeError):  # RuntimeError: a user without a home
+    except (OSError, RuntimeError, PackageNotFoundError):  # RuntimeError: a user without a home
         return None
     return folder
 
@@ -114,15 +116,6 @@ def _cache_root() -> Path:
         return Path.home() / "Library" / "Caches" / "tiltyard"
     shared = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (shared if shared.is_absolute() else Path.home() / ".cache") / "tiltyard"
-
-
-def _version() -> str:
-    from importlib import metadata
-
-    try:
-        return metadata.version("tiltyard")
-    except metadata.PackageNotFoundError:
-        return "uninstalled"
 
 
 def _numba_installed() -> bool:

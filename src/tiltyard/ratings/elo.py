@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tiltyard.errors import NoBattles, OptionError, RatingError
-from tiltyard.ratings.comparisons import Codes, checked_pairs, checked_scores, decisive_pairs
+from tiltyard.ratings.comparisons import Codes, codes
 from tiltyard.ratings.elo_kernels import rate_in_order, ratings_of_orders
 from tiltyard.ratings.quantiles import t_quantile
+from tiltyard.ratings.scale import LOGITS_PER_POINT
 from tiltyard.types import Floats, Ints
 
 PLAIN_SECONDS_PER_BATTLE = 0.7e-6
@@ -76,9 +77,6 @@ class PermutationTraces(msgspec.Struct, frozen=True, eq=False):
 
     default: EloTraces
     sweep: tuple[EloTraces, ...]
-    n_battles: int
-    initial_rating: float
-    seed: int
 
 
 class SamplingInterval(msgspec.Struct, frozen=True, eq=False):
@@ -90,11 +88,6 @@ class SamplingInterval(msgspec.Struct, frozen=True, eq=False):
     standard_error: Floats
     low: Floats
     high: Floats
-    level: float
-    n_clusters: int
-    n_resamples: int
-    n_shuffles: int
-    seed: int
 
 
 def sequential_elo(
@@ -105,22 +98,17 @@ def sequential_elo(
     n_models: int,
     k: float = 16.0,
     initial_rating: float | Floats = 1400.0,
-    scale: float = 400.0,
-    base: float = 10.0,
 ) -> Floats:
-    """Ratings after the battles in the order given (Elo 1978): r ← r + K·(score − 1/(1 + base^(−gap/scale))).
+    """Ratings after the battles in the order given (Elo 1978): r ← r + K·(score − 1/(1 + 10^(−gap/400))).
 
     `a` and `b` are model codes 0 … n_models − 1 and `score_a` is 1, 0, or ½ for a tie. An array as `initial_rating`
     continues from earlier ratings, with the same bits as one run. The sum of the ratings never changes.
     """
-    first, second = checked_pairs(a, b, n_models)
-    scores = checked_scores(score_a, first)
-    if not (scale > 0.0 and base > 1.0):
-        raise OptionError(f"scale {scale} and base {base}: the scale must be positive and the base above 1.")
-    check_k(k, most=K_MAX * scale / 400.0 * math.log(10.0) / math.log(base))
+    check_k(k)
     ratings = np.array(np.broadcast_to(initial_rating, n_models), dtype=np.float64)
-    run = rate_in_order.run(len(first) * PLAIN_SECONDS_PER_BATTLE)
-    run(first, second, scores, ratings, float(k), math.log(base) / scale)
+    scores = np.array(score_a, dtype=np.float64)
+    run = rate_in_order.run(len(scores) * PLAIN_SECONDS_PER_BATTLE)
+    run(codes(a), codes(b), scores, ratings, float(k), LOGITS_PER_POINT)
     return ratings
 
 
@@ -142,16 +130,14 @@ def permutation_elo(
     per shuffle over the battles as given, and every K plays the same shuffles; the result equals the plain loop with
     that seed to 1e-9. Its SEM is shuffle error only.
     """
-    winners, losers = _decisive(a, b, a_won, n_models)
-    if n_perms < 2:
-        raise OptionError(f"n_perms is {n_perms}: a standard error over shuffles needs at least 2.")
+    winners, losers = _decisive(a, b, a_won)
     ks = list(dict.fromkeys(float(value) for value in (k, *k_sweep)))
     rng = np.random.default_rng(seed)
     orders = (rng.permutation(len(winners)) for _ in range(n_perms))
     gained = _played(winners, losers, orders, n_perms, ks, n_models)
     by_k = {value: EloTraces(value, initial_rating + gained[:, :, lane]) for lane, value in enumerate(ks)}
     sweep = tuple(by_k[float(value)] for value in k_sweep)
-    return PermutationTraces(by_k[float(k)], sweep, len(winners), initial_rating, seed)
+    return PermutationTraces(by_k[float(k)], sweep)
 
 
 def sampling_interval(
@@ -183,13 +169,10 @@ def sampling_interval(
     `permutation_elo` do not depend on whether this was asked for.
     """
     n_models = len(mean)
-    winners, losers = _decisive(a, b, a_won, n_models)
+    winners, losers = _decisive(a, b, a_won)
     n_resamples = n_resampled(len(winners)) if n_resamples is None else n_resamples
-    if n_resamples < 2 or n_shuffles < 2 or not 0.0 < level < 1.0:
-        raise OptionError("sampling_interval needs 2 or more resamples and shuffles, and a level between 0 and 1.")
     starts, members = _members(clusters, len(winners))
-    n_clusters = len(starts) - 1
-    if n_clusters < 2:
+    if len(starts) < 3:
         raise RatingError("A sampling interval needs battles on at least 2 prompts: what others would give is unknown.")
     orders = _resampled_orders(starts, members, n_resamples, n_shuffles, np.random.default_rng(seed))
     gained = _played(winners, losers, orders, n_resamples * n_shuffles, [float(k)], n_models)
@@ -203,7 +186,7 @@ def sampling_interval(
     half = float(t_quantile(level, np.array(degrees))) * standard_error
     one_sided = (np.bincount(winners, minlength=n_models) == 0) | (np.bincount(losers, minlength=n_models) == 0)
     half[one_sided] = np.nan
-    return SamplingInterval(standard_error, mean - half, mean + half, level, n_clusters, n_resamples, n_shuffles, seed)
+    return SamplingInterval(standard_error, mean - half, mean + half)
 
 
 def n_resampled(n_battles: int) -> int:
@@ -211,27 +194,27 @@ def n_resampled(n_battles: int) -> int:
     return min(RESAMPLES, max(FEW_RESAMPLES, RESAMPLED_BATTLES // (SHUFFLES * n_battles)))
 
 
-def _decisive(a: ArrayLike, b: ArrayLike, a_won: ArrayLike, n_models: int) -> tuple[Codes, Codes]:
-    winners, losers = decisive_pairs(a, b, a_won, n_models)
-    if not len(winners):
+def _decisive(a: ArrayLike, b: ArrayLike, a_won: ArrayLike) -> tuple[Codes, Codes]:
+    """The winner and the loser of each battle."""
+    first, second, won = codes(a), codes(b), np.asarray(a_won, dtype=np.bool_)
+    if not len(won):
         raise NoBattles(
             "No decisive battle to rate: permutation Elo leaves ties out. Use Bradley–Terry, or add battles."
         )
-    return winners, losers
+    return np.where(won, first, second), np.where(won, second, first)
 
 
-def check_k(k: float, *, most: float = K_MAX) -> None:
+def check_k(k: float) -> None:
     """Refuse a K that is not a positive number, or so large that ratings would not settle."""
     if not (k > 0.0 and math.isfinite(k)):
         raise OptionError(f"K is {k}: it is the most a rating can move in one battle, a positive number.")
-    if k > most:
-        raise OptionError(f"K is {k:g}: above {most:g} Elo does not settle. Take a smaller K; 4 to 32 is usual.")
+    if k > K_MAX:
+        raise OptionError(f"K is {k:g}: above {K_MAX:g} Elo does not settle. Take a smaller K; 4 to 32 is usual.")
 
 
 def _played(
     winners: Codes, losers: Codes, orders: Iterator[Ints], n_orders: int, ks: list[float], n_models: int
 ) -> Floats:
-    """Rating points gained, (orders, models, K)."""
     for k in ks:
         check_k(k)
     gained = ratings_of_orders(winners, losers, orders, n_orders, np.array(ks), n_models)
@@ -244,15 +227,11 @@ def _members(clusters: ArrayLike | None, n_battles: int) -> tuple[Ints, Ints]:
     """Battles sorted by cluster, and where each cluster starts (one more start than clusters)."""
     if clusters is None:
         return np.arange(n_battles + 1), np.arange(n_battles)
-    codes = np.array(clusters, dtype=np.int64)
-    if codes.shape != (n_battles,):
-        raise OptionError(
-            f"clusters has shape {codes.shape}, but there are {n_battles} battles. Give one code a battle."
-        )
-    alone = np.flatnonzero(codes < 0)
-    codes[alone] = codes.max() + 1 + np.arange(len(alone))
-    members = np.argsort(codes, kind="stable")
-    firsts = np.flatnonzero(np.diff(codes[members], prepend=codes[members[0]] - 1))
+    cluster = np.array(clusters, dtype=np.int64)
+    alone = np.flatnonzero(cluster < 0)
+    cluster[alone] = cluster.max() + 1 + np.arange(len(alone))
+    members = np.argsort(cluster, kind="stable")
+    firsts = np.flatnonzero(np.diff(cluster[members], prepend=cluster[members[0]] - 1))
     return np.append(firsts, n_battles), members
 
 

@@ -1,8 +1,8 @@
 """Glicko-2 ratings: a rating, a deviation (RD) and a volatility per model, updated as battles arrive.
 
 Mark Glickman, "Example of the Glicko-2 system" (2012, revised 2022), http://www.glicko.net/glicko/glicko2.pdf. His
-steps are cited by number here and in `glicko2_kernels`, where the loops are. `rate_battles` treats every battle as a
-rating period of its two models (a live arena); `rate_periods` rates battles in periods as the paper does.
+steps are cited by number here and in `glicko2_kernels`, where the loop is. Every battle is a rating period of its two
+models, as in a live arena.
 
 Not true, though often said: that a deviation shrinks after every battle (the volatility can win), and that what one
 model gains the other loses.
@@ -17,9 +17,9 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tiltyard.errors import BattleError, OptionError
-from tiltyard.ratings.comparisons import checked_pairs, checked_scores, checked_weights
-from tiltyard.ratings.glicko2_kernels import Rules, rate_by_period, rate_one_by_one
+from tiltyard.errors import OptionError
+from tiltyard.ratings.comparisons import codes
+from tiltyard.ratings.glicko2_kernels import Rules, rate_one_by_one
 from tiltyard.types import Floats
 
 PLAIN_SECONDS_PER_BATTLE = 9e-6
@@ -84,24 +84,10 @@ class Glicko2Settings:
                 "below 0."
             )
 
-    def new_state(self, n_models: int) -> Glicko2State:
-        """The state of models that have not played."""
-        return Glicko2State(
-            np.full(n_models, float(self.rating)),
-            np.full(n_models, float(self.deviation)),
-            np.full(n_models, float(self.volatility)),
-        )
-
     def rules(self) -> Rules:
         """What the loops need of the settings."""
-        return Rules(
-            float(self.scale),
-            float(self.tau),
-            float(self.deviation_min),
-            float(self.deviation_max),
-            float(self.epsilon),
-            int(self.max_iterations),
-        )
+        tau, least, most, epsilon = map(float, (self.tau, self.deviation_min, self.deviation_max, self.epsilon))
+        return Rules(float(self.scale), tau, least, most, epsilon, int(self.max_iterations))
 
 
 class Glicko2State(msgspec.Struct, frozen=True, eq=False):
@@ -152,48 +138,13 @@ def rate_battles_history(
 ) -> Glicko2History:
     """The state of `rate_battles` and the way there: both models' ratings and deviations after every battle."""
     state = _started(start, settings)
-    first, second = checked_pairs(a, b, len(state.rating))
-    scores = checked_scores(score_a, first)
-    weights = EVERY_ONE if weight is None else checked_weights(weight, first)
+    first, second = codes(a), codes(b)
+    scores = np.array(score_a, dtype=np.float64)
+    weights = EVERY_ONE if weight is None else np.array(weight, dtype=np.float64)
     history = np.empty((len(first), 4))
     run = rate_one_by_one.run(len(first) * PLAIN_SECONDS_PER_BATTLE)
     run(first, second, scores, weights, state.rating, state.deviation, state.volatility, settings.rules(), history)
     return Glicko2History(history[:, :2], history[:, 2:], state)
-
-
-def rate_periods(
-    a: ArrayLike,
-    b: ArrayLike,
-    score_a: ArrayLike,
-    period: ArrayLike,
-    *,
-    start: Glicko2State | int,
-    settings: Glicko2Settings = DEFAULT_SETTINGS,
-) -> Glicko2State:
-    """The state after rating periods, the battles of one period counted together as in Glickman's paper.
-
-    `period` holds a whole number per battle, never falling. Numbers left out between the first and the last are periods
-    in which nobody played. A model that sits out a period keeps its rating and its deviation grows (step 6). Settings:
-    Glickman's volatility of 0.06 suits periods of 10 to 15 battles per model; the default suits single battles.
-    """
-    state = _started(start, settings)
-    first, second = checked_pairs(a, b, len(state.rating))
-    scores = checked_scores(score_a, first)
-    periods = np.asarray(period)
-    if periods.shape != first.shape or not (len(first) == 0 or np.issubdtype(periods.dtype, np.integer)):
-        raise BattleError(f"period must hold one whole number per battle ({len(first)}), not {periods.dtype}.")
-    steps = np.diff(periods.astype(np.int64))
-    if (steps < 0).any():
-        row = int(np.flatnonzero(steps < 0)[0]) + 1
-        raise BattleError(f"battle {row}: period {periods[row]} after {periods[row - 1]}. Sort the battles by period.")
-    new = np.flatnonzero(steps)
-    starts = np.concatenate([np.zeros(min(1, len(first)), np.int64), new + 1, [len(first)]])
-    idle_before = np.concatenate([np.zeros(min(1, len(first)), np.int64), steps[new] - 1])
-    sums = np.empty((len(state.rating), 3))
-    run = rate_by_period.run(len(first) * PLAIN_SECONDS_PER_BATTLE)
-    columns = (state.rating, state.deviation, state.volatility)
-    run(first, second, scores, starts, idle_before, *columns, settings.rules(), sums)
-    return state
 
 
 def expected_score(rating: ArrayLike, rival_rating: ArrayLike, rival_deviation: ArrayLike) -> Floats:
@@ -202,26 +153,14 @@ def expected_score(rating: ArrayLike, rival_rating: ArrayLike, rival_deviation: 
     return np.asarray(0.5 + 0.5 * np.tanh(0.5 * _g(rival_deviation) * gap))
 
 
-def information(rating: ArrayLike, rival_rating: ArrayLike, rival_deviation: ArrayLike) -> Floats:
-    """What one battle against a rival tells of a model's rating (1/v of step 3): g(RD)²·E·(1 − E)."""
-    expected = expected_score(rating, rival_rating, rival_deviation)
-    return np.asarray(_g(rival_deviation) ** 2 * expected * (1.0 - expected))
-
-
 def _g(deviation: ArrayLike) -> Floats:
     phi = np.asarray(deviation, np.float64) / SCALE
     return np.asarray(1.0 / np.sqrt(1.0 + 3.0 * phi * phi / math.pi**2))
 
 
 def _started(start: Glicko2State | int, settings: Glicko2Settings) -> Glicko2State:
-    if not isinstance(start, Glicko2State):
-        return settings.new_state(start)
-    state = Glicko2State(
-        *(np.array(column, np.float64) for column in (start.rating, start.deviation, start.volatility))
-    )
-    n_models = len(state.rating)
-    if not (state.rating.shape == state.deviation.shape == state.volatility.shape == (n_models,)):
-        raise OptionError("Glicko-2: rating, deviation and volatility of a state must be rows of the same length.")
-    if not (np.isfinite(state.rating).all() and (state.deviation > 0.0).all() and (state.volatility > 0.0).all()):
-        raise OptionError("Glicko-2: a state needs finite ratings, and deviations and volatilities above 0.")
-    return state
+    if isinstance(start, Glicko2State):
+        columns = [start.rating, start.deviation, start.volatility]
+    else:
+        columns = [np.full(start, one) for one in (settings.rating, settings.deviation, settings.volatility)]
+    return Glicko2State(*(np.array(column, dtype=np.float64) for column in columns))

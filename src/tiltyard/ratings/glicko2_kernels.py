@@ -1,4 +1,4 @@
-"""The loops of Glicko-2, each written once to run plain or compiled; `glicko2` is the front.
+"""The loop of Glicko-2, written once to run plain or compiled; `glicko2` is the front.
 
 Steps are those of Glickman, "Example of the Glicko-2 system" (2012, revised 2022). Ratings and deviations stay on the
 1500 scale in the arrays, and step 2 is done where a number is used: going back and forth once per run would make a
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from tiltyard.ratings.comparisons import Codes
 from tiltyard.ratings.compiled import compiled
-from tiltyard.types import Floats, Ints
+from tiltyard.types import Floats
 
 NO_INFORMATION = 1e-20
 """Less information than this in a game (a gap above 8,000 points) counts as this much, so that step 4 stays finite."""
@@ -128,12 +128,6 @@ def updated(
     return moved, clamped(rules.scale * math.sqrt(phi2_new), rules), sigma
 
 
-def idle(deviation: float, volatility: float, n_periods: int, rules: Rules) -> float:
-    """Step 6 alone, for a model that did not play in `n_periods` periods: only its deviation grows."""
-    phi = deviation / rules.scale
-    return clamped(rules.scale * math.sqrt(phi * phi + n_periods * volatility * volatility), rules)
-
-
 @compiled
 def rate_one_by_one(
     a: Codes,
@@ -165,41 +159,3 @@ def rate_one_by_one(
         if keep:
             history[t, 0], history[t, 1] = ratings[i], ratings[j]
             history[t, 2], history[t, 3] = deviations[i], deviations[j]
-
-
-@compiled
-def rate_by_period(
-    a: Codes,
-    b: Codes,
-    score_a: Floats,
-    starts: Ints,
-    idle_before: Ints,
-    ratings: Floats,
-    deviations: Floats,
-    volatilities: Floats,
-    rules: Rules,
-    sums: Floats,
-) -> None:
-    """Battles `starts[p]` to `starts[p + 1]` rated together, after `idle_before[p]` periods without any battle.
-
-    `sums` is working space: each model's games, surprise and information in the period.
-    """
-    n_models = ratings.shape[0]
-    for p in range(starts.shape[0] - 1):
-        for m in range(n_models):
-            sums[m, 0], sums[m, 1], sums[m, 2] = 0.0, 0.0, 0.0
-            if idle_before[p] > 0:
-                deviations[m] = idle(deviations[m], volatilities[m], idle_before[p], rules)
-        for t in range(starts[p], starts[p + 1]):
-            i, j = a[t], b[t]
-            for model, rival, score in ((i, j, score_a[t]), (j, i, 1.0 - score_a[t])):
-                seen = seen_from(ratings[model], ratings[rival], deviations[rival], score, rules.scale)
-                sums[model, 0] += 1.0
-                sums[model, 1] += seen[0]
-                sums[model, 2] += seen[1]
-        for m in range(n_models):
-            if sums[m, 0] == 0.0:
-                deviations[m] = idle(deviations[m], volatilities[m], 1, rules)
-            else:
-                after = updated(ratings[m], deviations[m], volatilities[m], sums[m, 1], sums[m, 2], 1.0, rules)
-                ratings[m], deviations[m], volatilities[m] = after

@@ -393,7 +393,7 @@ def cluster_moves(
     used, done = np.unique(cluster), 0  # pieces hold whole clusters, in the order of their numbers
     for piece in clustered_rows(fit, derivatives, rows, counted, cluster, np.zeros(len(rows), dtype=bool)):
         part = leave_one_out(piece, derivatives.inverse) if corrected else piece
-        moves[used[done : done + part.n_clusters]] = part.score_table() @ derivatives.inverse[:, :m]
+        moves[used[done : done + part.n_clusters]] = np.concatenate([*part.score_tables()]) @ derivatives.inverse[:, :m]
         done += part.n_clusters
     return moves
 

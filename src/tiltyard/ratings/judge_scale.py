@@ -31,6 +31,7 @@ from tiltyard.ratings.comparisons import TIED, PairCells, sum_by
 from tiltyard.ratings.graph import Reach
 from tiltyard.ratings.intervals import FEW
 from tiltyard.ratings.one_model import Anchors, OneModelFit, OneModelRows, bounds, fit_one, quantile
+from tiltyard.ratings.quantiles import studentized_range_quantile
 from tiltyard.ratings.tie_models import HALF
 from tiltyard.types import Floats, Ints
 
@@ -112,8 +113,7 @@ class JudgeScale(msgspec.Struct, frozen=True, eq=False):
         return self.tau / self.slope
 
     def slope_interval(self, level: float) -> tuple[float, float]:
-        """The interval of the slope."""
-        half = quantile(level, self.degrees, None) * math.sqrt(self.slope_variance)
+        half = quantile(level, self.degrees) * math.sqrt(self.slope_variance)
         return self.slope - half, self.slope + half
 
 
@@ -127,7 +127,6 @@ class PlacementVariance(msgspec.Struct, frozen=True):
 
     @property
     def total(self) -> float:
-        """Var(t)."""
         return self.sampling + self.idiosyncrasy + self.slope + self.anchors
 
 
@@ -143,12 +142,10 @@ class ScaledPlacement(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def reach(self) -> Reach:
-        """Whether its verdicts bound it on both sides."""
         return self.judged.reach
 
     @property
     def opponent_share(self) -> Floats:
-        """Each opponent's share w_j in the information."""
         return self.judged.opponent_share
 
     @property
@@ -158,16 +155,11 @@ class ScaledPlacement(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def rank_degrees(self) -> float:
-        """Degrees of freedom for comparing with all anchors at once."""
         return self.degrees
 
-    def interval(self, level: float, *, critical: float | None = None) -> tuple[float | None, float | None]:
-        """The interval of the strength, None on a side that nothing bounds.
-
-        `critical` (Pocock's constant) takes the place of Student's quantile where it is larger.
-        """
-        cut = quantile(level, self.degrees, critical)
-        return bounds(self.strength, cut * math.sqrt(self.variance.total), self.reach)
+    def interval(self, level: float) -> tuple[float | None, float | None]:
+        """The interval of the strength, None on a side that nothing bounds."""
+        return bounds(self.strength, quantile(level, self.degrees) * math.sqrt(self.variance.total), self.reach)
 
 
 class _VerdictFit(msgspec.Struct, frozen=True, eq=False):
@@ -376,3 +368,39 @@ def _check_calibration(strength: Floats, verdicts: CalibrationVerdicts) -> None:
             f"this judge does not follow people: its {len(verdicts):,} calibration verdicts are the reverse of theirs. "
             "Ask another judge."
         )
+
+
+class OneRank(msgspec.Struct, frozen=True):
+    """The new model's place among the anchors and itself: the likely one, the best (`low`) and the worst (`high`)."""
+
+    rank: int
+    low: int
+    high: int
+
+
+Placed = OneModelFit | ScaledPlacement
+"""A new model's strength with what its rank depends on."""
+
+
+def rank_of_one(placed: Placed, anchors: Anchors, *, level: float) -> OneRank:
+    """The new model's rank among m anchors, with an interval that is true for all comparisons at once.
+
+    An anchor is above or below when the difference exceeds c standard errors of that difference, c = q(m + 1)/√2 of the
+    studentized range, as on every board (`ranks`). Comparing one model with m needs less, so c is on the safe side.
+    """
+    above, below = told_apart(placed, anchors, level=level)
+    rank = 1 + int((placed.strength < anchors.strength).sum())
+    return OneRank(rank, 1 + int(below.sum()), len(anchors) + 1 - int(above.sum()))
+
+
+def told_apart(placed: Placed, anchors: Anchors, *, level: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """The anchors that the new model is surely above, and those that it is surely below, all at once.
+
+    A model that nothing bounds from below is surely above no model, and the other way round.
+    """
+    cut = studentized_range_quantile(level, len(anchors) + 1, placed.rank_degrees) / math.sqrt(2.0)
+    ahead = placed.strength - anchors.strength
+    width = cut * np.sqrt(anchors.difference_variances(placed.own_variance, placed.opponent_share))
+    above = (ahead > width) & (placed.reach not in (Reach.WINLESS, Reach.APART))
+    below = (-ahead > width) & (placed.reach not in (Reach.UNBEATEN, Reach.APART))
+    return above, below

@@ -48,7 +48,6 @@ class DrawCheck(msgspec.Struct, frozen=True):
 
     @property
     def alarms(self) -> bool:
-        """Whether the labels are to be called no random draw."""
         return self.p < ALARM
 
     def sentence(self, units: str) -> str:

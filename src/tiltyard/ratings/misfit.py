@@ -119,17 +119,14 @@ class Tested(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def z(self) -> Floats:
-        """Each score in standard errors."""
         return self.score / np.sqrt(self.variance)
 
     @property
     def estimate(self) -> Floats:
-        """Each parameter in one Newton step."""
         return self.score / self.information
 
     @property
     def error(self) -> Floats:
-        """The standard error of each estimate."""
         return np.sqrt(self.variance) / self.information
 
     def draws(self, count: int = DRAWS) -> Floats:
@@ -139,7 +136,6 @@ class Tested(msgspec.Struct, frozen=True, eq=False):
             return np.asarray(sum(sign[:count] @ table for sign, table in ways), dtype=np.float64)
 
     def keep(self, chosen: NDArray[np.bool_]) -> Tested:
-        """Only some of the parameters."""
         parts = (self.score[chosen], self.variance[chosen], self.information[chosen])
         return Tested(*parts, [table[:, chosen] for table in self.tables], self.signs)
 
@@ -392,13 +388,14 @@ class ScheduleMoves(msgspec.Struct, frozen=True, eq=False):
 
 
 class TieLaw(msgspec.Struct, frozen=True):
-    """Ties among the half of the battles with the smaller gaps, and among the other half: seen and expected shares."""
+    """Shares of ties, found and expected by the tie model."""
 
     p: float
-    z: float
     close: float
+    """In the half of the battles with the smaller gaps."""
     close_expected: float
     far: float
+    """In the other half."""
     far_expected: float
 
 
@@ -590,9 +587,8 @@ def _tie_law(battles: ScoredBattles, own: Floats, tested: Tested) -> TieLaw | No
     def share(what: Floats, where: NDArray[np.bool_]) -> float:
         return float(what[where].sum() / max(float(n[where].sum()), 1e-300))
 
-    z = float(tested.z[0])
-    p = p_value(abs(z), np.abs(tested.draws()[:, 0]))
-    return TieLaw(p, z, share(tied, ~far), share(due, ~far), share(tied, far), share(due, far))
+    p = p_value(abs(float(tested.z[0])), np.abs(tested.draws()[:, 0]))
+    return TieLaw(p, share(tied, ~far), share(due, ~far), share(tied, far), share(due, far))
 
 
 def _drift(own: Floats, tested: Tested) -> Drift | None:

@@ -12,7 +12,6 @@ information. The shares sum to 1: a shift of all anchors shifts t̂ by as much.
 from __future__ import annotations
 
 import math
-from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -23,7 +22,7 @@ from tiltyard.ratings.bradley_terry import BradleyTerryFit, border, fit
 from tiltyard.ratings.comparisons import OWN_CLUSTER, PairCells, sum_by
 from tiltyard.ratings.graph import Reach
 from tiltyard.ratings.intervals import FEW
-from tiltyard.ratings.quantiles import normal_quantile, studentized_range_quantile, t_quantile
+from tiltyard.ratings.quantiles import normal_quantile, t_quantile
 from tiltyard.ratings.tie_models import HALF, TieModel
 from tiltyard.types import Floats, Ints
 
@@ -81,35 +80,6 @@ class OneModelRows(msgspec.Struct, frozen=True, eq=False):
         return counts
 
 
-class Placed(Protocol):
-    """A new model's strength with what its rank depends on."""
-
-    @property
-    def strength(self) -> float:
-        """Its strength on the anchors' scale, in logits."""
-        ...
-
-    @property
-    def own_variance(self) -> float:
-        """The variance of that strength if the anchors were exact."""
-        ...
-
-    @property
-    def opponent_share(self) -> Floats:
-        """How much the strength moves with each anchor's; sums to 1."""
-        ...
-
-    @property
-    def rank_degrees(self) -> float:
-        """Degrees of freedom behind the variance; infinity for independent rows."""
-        ...
-
-    @property
-    def reach(self) -> Reach:
-        """Whether its battles bound it on both sides."""
-        ...
-
-
 class OneModelFit(msgspec.Struct, frozen=True, eq=False):
     """The new model's strength against fixed anchors, in their logits.
 
@@ -143,7 +113,6 @@ class OneModelFit(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def degrees(self) -> float:
-        """Degrees of freedom of Student's t for the interval: clusters − 1."""
         return max(self.clusters - 1.0, 1.0)
 
     @property
@@ -151,33 +120,17 @@ class OneModelFit(msgspec.Struct, frozen=True, eq=False):
         """Degrees of freedom for comparing with all anchors at once: clusters − 1, or infinity row by row."""
         return self.degrees if self.clustered else math.inf
 
-    def interval(
-        self, level: float, *, anchors: Anchors | None = None, critical: float | None = None
-    ) -> tuple[float | None, float | None]:
-        """The interval of the strength, None on a side that nothing bounds.
-
-        Without `anchors` the anchors are taken as certain; with them their uncertainty is added. `critical` takes the
-        place of Student's quantile where it is larger: for an interval that is looked at repeatedly, Pocock's constant.
-        """
-        inherited = 0.0 if anchors is None else anchors.handed_on(self.opponent_share)
-        cut = quantile(level, self.degrees, critical)
-        half = cut * math.sqrt(self.sandwich + inherited)
+    def interval(self, level: float) -> tuple[float | None, float | None]:
+        """The interval of the strength if the anchors are certain, None on a side that nothing bounds."""
+        half = quantile(level, self.degrees) * math.sqrt(self.sandwich)
         if self.few:
-            half = max(half, (critical or normal_quantile(level)) * math.sqrt(self.fisher + inherited))
+            half = max(half, normal_quantile(level) * math.sqrt(self.fisher))
         return bounds(self.strength, half, self.reach)
 
 
-class OneRank(msgspec.Struct, frozen=True):
-    """The new model's place among the anchors and itself: the likely one, the best (`low`) and the worst (`high`)."""
-
-    rank: int
-    low: int
-    high: int
-
-
-def quantile(level: float, degrees: float, critical: float | None) -> float:
-    """Standard errors to either side: Student's quantile, or the critical value of repeated looks if that is larger."""
-    return max(float(t_quantile(level, np.array([degrees]))[0]), critical or 0.0)
+def quantile(level: float, degrees: float) -> float:
+    """Standard errors to either side: Student's quantile."""
+    return float(t_quantile(level, np.array([degrees]))[0])
 
 
 def bounds(strength: float, half_width: float, reach: Reach) -> tuple[float | None, float | None]:
@@ -185,36 +138,6 @@ def bounds(strength: float, half_width: float, reach: Reach) -> tuple[float | No
     low = None if reach in (Reach.WINLESS, Reach.APART) else strength - half_width
     high = None if reach in (Reach.UNBEATEN, Reach.APART) else strength + half_width
     return low, high
-
-
-def rank_of_one(placed: Placed, anchors: Anchors, *, level: float, critical: float | None = None) -> OneRank:
-    """The new model's rank among m anchors, with an interval that is true for all comparisons at once.
-
-    An anchor is above or below when the difference exceeds c standard errors of that difference, c = q(m + 1)/√2 of the
-    studentized range, as on every board (`ranks`). Comparing one model with m needs less, so c is on the safe side.
-    With `critical` (Pocock's constant for one comparison) c grows in the ratio of `critical` to the normal quantile: at
-    the smaller error per comparison that m comparisons leave, Pocock's own ratio is smaller still.
-    """
-    above, below = told_apart(placed, anchors, level=level, critical=critical)
-    rank = 1 + int((placed.strength < anchors.strength).sum())
-    return OneRank(rank, 1 + int(below.sum()), len(anchors) + 1 - int(above.sum()))
-
-
-def told_apart(
-    placed: Placed, anchors: Anchors, *, level: float, critical: float | None = None
-) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """The anchors that the new model is surely above, and those that it is surely below, all at once.
-
-    A model that nothing bounds from below is surely above no model, and the other way round.
-    """
-    cut = studentized_range_quantile(level, len(anchors) + 1, placed.rank_degrees) / math.sqrt(2.0)
-    if critical is not None:
-        cut *= critical / normal_quantile(level)
-    ahead = placed.strength - anchors.strength
-    width = cut * np.sqrt(anchors.difference_variances(placed.own_variance, placed.opponent_share))
-    above = (ahead > width) & (placed.reach not in (Reach.WINLESS, Reach.APART))
-    below = (-ahead > width) & (placed.reach not in (Reach.UNBEATEN, Reach.APART))
-    return above, below
 
 
 def fit_one(anchor_strength: Floats, rows: OneModelRows, tie_model: TieModel) -> OneModelFit:

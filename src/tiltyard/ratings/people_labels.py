@@ -62,7 +62,6 @@ class LabelledMatchups(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def n_labelled(self) -> float:
-        """How many matchups have labels."""
         return float(self.weight.sum())
 
 
@@ -131,7 +130,6 @@ def _cells(data: LabelledMatchups) -> tuple[PairCells, Ints]:
 
 
 def _counts(cell: Ints, weight: Floats, shares: Floats, n_cells: int) -> Floats:
-    """Outcomes (won, lost, tied) summed by pair."""
     return np.column_stack([sum_by(cell, weight * shares[:, k], n_cells) for k in range(3)])
 
 
@@ -289,8 +287,6 @@ class _Errors:
 
 
 class _Rows:
-    """Weighted outcomes and their scores at a fit."""
-
     def __init__(self, errors: _Errors, cell: Ints, shares: Floats, weight: Floats) -> None:
         cells = errors.fit.cells
         self.size, self.n_models = errors.size, errors.data.n_models

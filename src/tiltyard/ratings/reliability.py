@@ -1,4 +1,4 @@
-"""How reliable several judges of the same matchups are, from nothing but their votes, or with some truths known.
+"""How reliable several judges of the same matchups are, from nothing but their votes.
 
 Dawid and Skene (1979): every matchup has a true result, each judge errs in its own way, and given the truth the judges
 err independently. EM then finds the errors and the truths that explain the votes best. Which entrant is called A is
@@ -45,19 +45,15 @@ class Reliability(msgspec.Struct, frozen=True, eq=False):
         right: By judge, how often it names the better entrant, where one is better.
         wrong: By judge, how often it names the other one.
         neither: By judge, how often it names neither there.
-        calls_ties: By judge, how often it names neither where nobody is better.
         ties: The share of matchups in which nobody is better.
         truth: By matchup, the probabilities that A is better, that B is, and that neither is.
-        converged: Whether EM settled.
     """
 
     right: Floats
     wrong: Floats
     neither: Floats
-    calls_ties: Floats
     ties: float
     truth: Floats
-    converged: bool
 
     @property
     def accuracy(self) -> Floats:
@@ -76,50 +72,32 @@ class Reliability(msgspec.Struct, frozen=True, eq=False):
         return np.where(shared, MISSING, self.truth.argmax(axis=1)).astype(np.int8)
 
 
-def estimate_reliability(votes: ArrayLike, known: ArrayLike | None = None) -> Reliability:
-    """The reliability of judges by EM on their votes; the truths in `known` are kept as they are.
+def estimate_reliability(votes: ArrayLike) -> Reliability:
+    """The reliability of judges by EM on their votes.
 
-    Fewer than three judges without any known truth cannot be told apart: that is an `OptionError`.
+    Fewer than three judges cannot be told apart: that is an `OptionError`.
 
     Parameters:
         votes: Matchups × judges: `A`, `B`, `NEITHER`, or `MISSING` where a judge failed.
-        known: By matchup, the true result where people said it, `MISSING` elsewhere; None where nobody did. If judges
-            may err together, pass only the matchups that are known: the others then mislead.
     """
     codes = np.asarray(votes, dtype=np.int8)
-    truths = np.full(len(codes), MISSING, np.int8) if known is None else np.asarray(known, dtype=np.int8)
-    if codes.ndim != 2 or len(truths) != len(codes):
-        raise OptionError(f"votes of shape {codes.shape} and {len(truths)} known results do not belong together.")
-    if codes.shape[1] < FEWEST_JUDGES and not (truths != MISSING).any():
-        raise OptionError(
-            f"the votes of {codes.shape[1]} judges do not tell which of them is right; take three, or label some pairs."
-        )
-    rows, place, counts = np.unique(np.column_stack([codes, truths]), axis=0, return_inverse=True, return_counts=True)
-    codes, truths, weight = rows[:, :-1], rows[:, -1], counts.astype(float)
+    if codes.shape[1] < FEWEST_JUDGES:
+        raise OptionError(f"the votes of {codes.shape[1]} judges do not tell which of them is right; take three.")
+    codes, place, counts = np.unique(codes, axis=0, return_inverse=True, return_counts=True)
+    weight = counts.astype(float)
     shares = np.stack([(codes == label).sum(axis=1) for label in (A, B, NEITHER)], axis=1) + 1 / 3
-    truth = _clamped(shares / shares.sum(axis=1, keepdims=True), truths)
-    params, converged = _maximise(codes, truth, weight), False
+    params = _maximise(codes, shares / shares.sum(axis=1, keepdims=True), weight)
     for _ in range(MOST_STEPS):
-        truth = _clamped(_posterior(codes, *params), truths)
-        new = _maximise(codes, truth, weight)
-        converged = bool(max(np.abs(new[0] - params[0]).max(), np.abs(new[1] - params[1]).max()) < SETTLED)
-        params = new
-        if converged:
+        truth = _posterior(codes, *params)
+        before, params = params, _maximise(codes, truth, weight)
+        if max(np.abs(params[0] - before[0]).max(), np.abs(params[1] - before[1]).max()) < SETTLED:
             break
-    sides, calls_ties, ties = params
-    return Reliability(sides[:, 0], sides[:, 1], sides[:, 2], calls_ties, ties, truth[place.ravel()], converged)
+    sides, _, ties = params
+    return Reliability(sides[:, 0], sides[:, 1], sides[:, 2], ties, truth[place.ravel()])
 
 
 _Parameters = tuple["Floats", "Floats", float]
 """By judge right, wrong, neither; by judge the share of ties it calls; the share of ties."""
-
-
-def _clamped(truth: Floats, known: Votes) -> Floats:
-    """The same with what is known for certain."""
-    certain = known != MISSING
-    truth = truth.copy()
-    truth[certain] = np.eye(3)[known[certain]]
-    return truth
 
 
 def _maximise(said: Votes, truth: Floats, weight: Floats) -> _Parameters:

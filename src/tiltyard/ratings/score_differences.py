@@ -72,7 +72,6 @@ class ScoreEstimate(msgspec.Struct, frozen=True):
 
     @property
     def known(self) -> bool:
-        """Whether there is an interval."""
         return self.degrees > 0.0
 
     @property
@@ -227,13 +226,11 @@ def unpaired_difference(
     old: Floats,
     spread: float,
     *,
-    new_sizes: Floats | None = None,
-    old_sizes: Floats | None = None,
     range_of_scores: float = math.inf,
     bounded: bool = False,
 ) -> ScoreEstimate:
     """The difference of two means on different prompts: one more prompt on each side, and Welch's degrees."""
-    sides = [_mean(new, spread, new_sizes, added=1.0), _mean(old, spread, old_sizes, added=1.0)]
+    sides = [_mean(new, spread, None, added=1.0), _mean(old, spread, None, added=1.0)]
     value, variances = sides[0].value - sides[1].value, [side.error**2 for side in sides]
     if not all(side.known for side in sides):
         return ScoreEstimate(value, math.nan, 0.0, 0.0, smaller=float(min(len(new), len(old))))
@@ -319,7 +316,6 @@ class ScoreSpread(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, differences: Floats, spread: float, mean_size: float = 1.0) -> ScoreSpread:
-        """The spread of differences that were seen."""
         return cls(exact_variance(differences), alike(differences, spread, mean_size))
 
     @classmethod

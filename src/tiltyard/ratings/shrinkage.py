@@ -264,7 +264,6 @@ def covariance_within(pooled: PooledFit, ids: Ints, ways: tuple[Clustering, ...]
 
 
 def _centred(matrix: Floats) -> Floats:
-    """A covariance of strengths measured from their mean."""
     centred = matrix - matrix.mean(axis=0)
     return np.asarray(centred - centred.mean(axis=1, keepdims=True))
 

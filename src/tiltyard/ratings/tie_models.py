@@ -1,8 +1,10 @@
 """What a tie says about two models: three likelihoods with one interface.
 
-Each gives, for the difference `delta` of two log-strengths and the group's tie parameter `tie`, the derivatives of the
-log-likelihood of a cell of battles, or of one battle with each of the three results. In `gradient`, `delta` and the
-counts may carry a further axis behind the cells (bootstrap rounds).
+Each has a name, the option's spelling; says whether each group of deciders has a tie parameter (`has_parameter`), what
+it is where no tie was seen (`untied`), and where a search for it begins (`start`). It gives, for the difference `delta`
+of two log-strengths and the group's tie parameter `tie`, the derivatives of the log-likelihood of a cell of battles, or
+of one battle with each of the three results. In `gradient`, `delta` and the counts may carry a further axis behind the
+cells (bootstrap rounds).
 
 - `HALF`: a tie is half a win and half a loss. No tie parameter. The only one that takes soft outcomes.
 - `DAVIDSON` (Davidson 1970, JASA 65:317): P(tie) is ν times the geometric mean of the two win probabilities; its
@@ -12,8 +14,6 @@ counts may carry a further axis behind the cells (bootstrap rounds).
 """
 
 from __future__ import annotations
-
-from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -33,7 +33,6 @@ class CellSums(msgspec.Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, counts: Floats) -> CellSums:
-        """From counts (cells, 3, …)."""
         won, lost, tied = counts[:, 0], counts[:, 1], counts[:, 2]
         return cls(won + lost + tied, won - lost, np.ascontiguousarray(tied))
 
@@ -62,49 +61,6 @@ class ResultScores(msgspec.Struct, frozen=True, eq=False):
     tie: Floats
 
 
-class TieModel(Protocol):
-    """One way to read ties."""
-
-    @property
-    def name(self) -> str:
-        """The option's spelling."""
-        ...
-
-    @property
-    def has_parameter(self) -> bool:
-        """Whether each group of deciders has a tie parameter."""
-        ...
-
-    @property
-    def untied(self) -> float:
-        """The tie parameter of a group in which no tie was seen."""
-        ...
-
-    def start(self, tie_share: float) -> float:
-        """The tie parameter that explains this share of ties among equal models."""
-        ...
-
-    def valid(self, tie: Floats) -> bool:
-        """Whether a step of the solver left the tie parameters where they mean something."""
-        ...
-
-    def evaluate(self, delta: Floats, tie: Floats, sums: CellSums) -> Evaluation:
-        """Value, slope and curvature of the log-likelihood."""
-        ...
-
-    def gradient(self, root_odds: Floats, tie: Floats, sums: CellSums) -> tuple[Floats, Floats]:
-        """The slopes alone, by delta and by the tie parameter, given e^{delta/2}: no exponential per cell."""
-        ...
-
-    def result_scores(self, delta: Floats, tie: Floats) -> ResultScores:
-        """What one comparison of each result adds to the score."""
-        ...
-
-    def chances(self, delta: Floats, tie: Floats) -> Floats:
-        """The probability of each result: (cells, 3)."""
-        ...
-
-
 def sigmoid(x: Floats) -> Floats:
     """1 / (1 + exp(−x)), without overflow."""
     return np.asarray(0.5 * (1.0 + np.tanh(0.5 * x)))
@@ -123,11 +79,9 @@ class Half(msgspec.Struct, frozen=True):
     untied: float = 0.0
 
     def start(self, tie_share: float) -> float:
-        """Zero: there is no parameter."""
         return 0.0
 
     def valid(self, tie: Floats) -> bool:
-        """Whether there is nothing to leave: always."""
         return True
 
     def evaluate(self, delta: Floats, tie: Floats, sums: CellSums) -> Evaluation:
@@ -169,7 +123,6 @@ class Davidson(msgspec.Struct, frozen=True):
         return float(np.log(2.0 * tie_share / (1.0 - tie_share)))
 
     def valid(self, tie: Floats) -> bool:
-        """Whether no step ran away."""
         return bool(np.all(tie < FAR))
 
     def _weights(self, delta: Floats, tie: Floats) -> tuple[Floats, Floats, Floats]:
@@ -206,7 +159,6 @@ class Davidson(msgspec.Struct, frozen=True):
         return ResultScores(by_delta, np.column_stack([-tied, -tied, 1.0 - tied]))
 
     def chances(self, delta: Floats, tie: Floats) -> Floats:
-        """The three weights as shares."""
         up, down, nu = self._weights(delta, tie)
         return np.column_stack([up, down, nu]) / (up + down + nu)[:, None]
 
@@ -244,14 +196,12 @@ class RaoKupper(msgspec.Struct, frozen=True):
         return Evaluation(float(value), up - down, sums.tied * slope - up - down, curvature)
 
     def gradient(self, root_odds: Floats, tie: Floats, sums: CellSums) -> tuple[Floats, Floats]:
-        """The slopes of `evaluate`."""
         first, second = self._passed(sums)
         eta, odds = np.exp(tie), root_odds * root_odds
         up, down = first * (eta / (eta + odds)), second * (eta * odds / (1.0 + eta * odds))
         return up - down, sums.tied * self._excess_slope(tie) - up - down
 
     def result_scores(self, delta: Floats, tie: Floats) -> ResultScores:
-        """Slopes of ln P for each result."""
         up, down = sigmoid(tie - delta), sigmoid(delta + tie)
         by_delta = np.column_stack([up, -down, up - down])
         return ResultScores(by_delta, np.column_stack([-up, -down, self._excess_slope(tie) - up - down]))
@@ -276,5 +226,8 @@ class RaoKupper(msgspec.Struct, frozen=True):
 HALF = Half()
 DAVIDSON = Davidson()
 RAO_KUPPER = RaoKupper()
+
+TieModel = Half | Davidson | RaoKupper
+"""One way to read ties."""
 
 TIE_MODELS: dict[str, TieModel] = {model.name: model for model in (DAVIDSON, RAO_KUPPER, HALF)}

@@ -7,9 +7,8 @@ from tiltyard.faces import names_on_demand
 if TYPE_CHECKING:
     from tiltyard.reporting.comparison import comparison_page, run_behind, runs_page, score_page
     from tiltyard.reporting.grid import GridCell, GridRow
-    from tiltyard.reporting.page import own_file
+    from tiltyard.reporting.page import own_file, write_report
     from tiltyard.reporting.placement import read_placement
-    from tiltyard.reporting.report import write_report
     from tiltyard.reporting.review import review_page
     from tiltyard.reporting.run import read_run
     from tiltyard.reporting.sections import board_view, rating_scale

@@ -114,9 +114,9 @@ def run_behind(folder: Path) -> Run:
     return read_run(folder)
 
 
-def scale_of(differences: Iterable[EstimatedDifference | RatingDifference]) -> svg.Scale:
-    """A scale that holds zero and these differences with their intervals."""
-    ends = [end for one in differences for end in (one.difference, one.low, one.high) if end is not None]
+def scale_of(differences: Iterable[EstimatedDifference | RatingDifference], factor: float = 1.0) -> svg.Scale:
+    """A scale that holds zero and these differences with their intervals, in a unit with this factor."""
+    ends = [factor * end for one in differences for end in (one.difference, one.low, one.high) if end is not None]
     return svg.Scale.of([0.0, *ends])
 
 
@@ -193,7 +193,6 @@ def _grid(
 
 
 def _met(result: RatingDifference, battles: BattleTable) -> list[str]:
-    """The other models that the two met, those they met most first."""
     codes = [battles.models.index(name) for name in (result.new, result.old) if name in battles.models]
     met = np.zeros(len(battles.models))
     for ours, theirs in ((battles.model_a, battles.model_b), (battles.model_b, battles.model_a)):
@@ -365,16 +364,11 @@ def _section(answer: ScoreDifference) -> dict[str, Any]:
         note = "The intervals hold for all values at once, so each is wider than one alone would be."
         tables.append((f"By {column}", [DifferenceRow("all prompts", means, answer.estimate), *rows], note))
     tables = tables or [("", [DifferenceRow(words.sample(answer), means, answer.estimate)], "")]
+    scales = [scale_of((row.one for row in rows if row.one), answer.unit.factor) for _, rows, _ in tables]
     return {
         "answer": answer,
         "side": words.side(answer.low, answer.high),
-        "tables": [(*table, _scale_in_unit(table[1], answer.unit.factor)) for table in tables],
+        "tables": [(*table, scale) for table, scale in zip(tables, scales, strict=True)],
         "prompts": [(title[0].upper() + title[1:], some) for title, some in words.prompt_lists(answer, PROMPTS_LISTED)],
         "notes": words.footnotes(answer),
     }
-
-
-def _scale_in_unit(rows: Sequence[DifferenceRow], factor: float) -> svg.Scale:
-    known = [row.one for row in rows if row.one is not None]
-    ends = [factor * end for one in known for end in (one.difference, one.low, one.high) if end is not None]
-    return svg.Scale.of([0.0, *ends])

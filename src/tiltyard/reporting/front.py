@@ -10,11 +10,11 @@ from tiltyard.errors import TiltyardError
 from tiltyard.judging import panel_members
 from tiltyard.options import CompareOptions
 from tiltyard.pages import percent, plural
+from tiltyard.ratings import Estimate
 from tiltyard.reporting import sections
 from tiltyard.reporting.run import Dimension, Run
 from tiltyard.reporting.sections import behaviour, verdict_counts
 from tiltyard.tournament import EVEN, is_uneven
-from tiltyard.validity import Estimate
 
 MOST_IN_TITLE = 4
 """How many entrants a title names."""
@@ -77,7 +77,9 @@ def answer(run: Run, dimension: Dimension) -> str:
         best = dimension.against.rates[0]
         return _met((best.win_rate, best.low, best.high), best.entrant, f"the baseline {dimension.against.baseline}")
     if board is None or not board.ratings:
-        return f"There is no board: {sections.why_no_board(run, dimension).rstrip('.')}."
+        why = sections.results_of(run, dimension.name).get("bradley_terry") or "ok"
+        why = f"ratings/{dimension.name}.json is not in the run folder" if why == "ok" else str(why)
+        return f"There is no board: {why.rstrip('.')}."
     first, *others = board.ratings
     if not others:
         return f"{first.model} met nobody."

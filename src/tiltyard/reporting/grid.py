@@ -50,7 +50,6 @@ class GridCell(msgspec.Struct, frozen=True):
 
     @property
     def loss(self) -> tuple[float, float]:
-        """A key that puts most losses first."""
         return (self.won - self.lost, 0.5 if self.score is None else self.score)
 
     @property

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 from tiltyard.battles import read_missing
-from tiltyard.boards import CENTRE, rank_text
-from tiltyard.judging import read_object, read_record
+from tiltyard.boards import CENTRE, fit_sentences, fit_verdict, rank_text
+from tiltyard.files import write_text
+from tiltyard.judging import read_object, read_record, require
 from tiltyard.pages import package_text, page
 from tiltyard.reporting import front, scores, sections
-from tiltyard.reporting.run import Run
+from tiltyard.reporting.placement import placement_values, read_placement
+from tiltyard.reporting.run import Run, read_run
 from tiltyard.reporting.sections import disagreements
-from tiltyard.reporting.site_map import MAIN, Here, SiteMap
+from tiltyard.reporting.site_map import MAIN, ONE_PAGE, Here, SiteMap
 from tiltyard.tournament import JUDGE_PROMPTS, ROUNDS_FILE, JudgePrompts, ratings
-from tiltyard.validity import fit_sentences, fit_verdict
 
 OUTCOMES = ("decisive", "tie", "inconsistent", "failed")
 
@@ -84,3 +86,32 @@ def image_policy(run: Run | None) -> str:
 def own_file(name: str) -> str:
     """The text of a file of this package."""
     return package_text("tiltyard.reporting", name)
+
+
+def write_report(folder: str | Path, *, one_page: int = ONE_PAGE) -> Path:
+    """Write `report.html` from the files of a run folder, a tournament's or a placement's, and return its path.
+
+    Up to `one_page` judgments it is one self-contained page; above, the battles go to `report/*.html` beside it. Each
+    file is replaced in one step, `report.html` last; files of an earlier, larger report are removed.
+
+    Parameters:
+        folder: The folder of a run or placement.
+        one_page: Up to how many judgments the report is one page; above, it has files beside it.
+    """
+    folder = Path(folder)
+    manifest = read_object(require(folder / "manifest.json", folder))
+    if manifest.get("kind") == "placement":
+        placed = read_placement(folder)
+        template, run, values = "reporting/placement.html", placed.run, placement_values(placed)
+    else:
+        run = read_run(folder)
+        template, values = "reporting/run.html", run_values(run)
+    written = set()
+    for name, text in report_files(template, SiteMap(run, one_page), **values):
+        write_text(folder / name, text)
+        written.add(folder / name)
+    for pattern in ("pair-*.html", "prompts-*.html"):
+        for path in (folder / "report").glob(pattern):
+            if path not in written:
+                path.unlink()
+    return folder / MAIN

@@ -14,14 +14,13 @@ import msgspec
 
 from tiltyard.bank import Prompt
 from tiltyard.battles import Outcome
-from tiltyard.boards import Leaderboard, RatingEntry, RatingsFile, footnotes, headline
+from tiltyard.boards import Leaderboard, RatingEntry, RatingsFile, footnotes, headline, interval_head
 from tiltyard.errors import BattleError, RunFolderError
 from tiltyard.judging import again, read_lines, read_object, read_record, require
-from tiltyard.pages import Scale
+from tiltyard.pages import Scale, package_text
 from tiltyard.placement import CalibrationLine, Panel, PlacementManifest, PlacementText
 from tiltyard.ratings import POINTS_PER_LOGIT, normal_quantile
 from tiltyard.reporting.front import weak_points
-from tiltyard.reporting.page import own_file
 from tiltyard.reporting.run import (
     Dimension,
     JudgedBattle,
@@ -37,7 +36,6 @@ from tiltyard.reporting.sections import (
     as_leaderboard,
     behaviour,
     board_view,
-    interval_head,
     share_interval,
     source_address,
 )
@@ -91,7 +89,6 @@ class Placement:
         return battle.entrant_b if battle.entrant_a == self.model else battle.entrant_a
 
     def language(self, battle: JudgedBattle) -> str:
-        """The language of the question."""
         return self.run.prompts[battle.prompt_id].source
 
 
@@ -106,7 +103,14 @@ def read_placement(folder: str | Path) -> Placement:
     panel = read_record(require(folder / "panel.json", folder, PLACE), Panel, PLACE)
     require(folder / "battles.jsonl", folder, PLACE)
     run = _run(folder, read_object(path, PLACE), manifest, report)
-    people = _against_people(folder) if manifest.calibration is not None else Counter()
+    people: Counter[Heard] = Counter()
+    if manifest.calibration is not None:
+        path = require(folder / "calibration.jsonl", folder, PLACE)
+        for place, line in read_lines(path, msgspec.json.Decoder(CalibrationLine), PLACE):
+            try:
+                people[_heard(line, Outcome(line.human_winner))] += 1
+            except BattleError as error:
+                raise RunFolderError(f"{path}:{place.number}: {error}. {again(PLACE)}") from None
     return Placement(run=run, manifest=manifest, report=report, panel=panel, against_people=people)
 
 
@@ -147,19 +151,6 @@ def _texts(path: Path, model: str) -> tuple[dict[str, Prompt], dict[tuple[str, s
         language = line.language or UNKNOWN_LANGUAGE
         prompts.setdefault(line.question_id, Prompt(prompt_id=line.question_id, text=line.prompt, source=language))
     return prompts, answers
-
-
-def _against_people(folder: Path) -> Counter[Heard]:
-    """Counts of the judge's label by people's label."""
-    path = require(folder / "calibration.jsonl", folder, PLACE)
-    decoder = msgspec.json.Decoder(CalibrationLine)
-    counts: Counter[Heard] = Counter()
-    for place, line in read_lines(path, decoder, PLACE):
-        try:
-            counts[_heard(line, Outcome(line.human_winner))] += 1
-        except BattleError as error:
-            raise RunFolderError(f"{path}:{place.number}: {error}. {again(PLACE)}") from None
-    return counts
 
 
 def _heard(line: CalibrationLine, human: Outcome) -> Heard:
@@ -235,13 +226,13 @@ def expected_score(placed: Placement, opponent: str) -> float | None:
     if opponent not in placed.entries:
         return None
     delta = (placed.entry.rating - placed.entries[opponent].rating) / POINTS_PER_LOGIT
-    scale = placed.report.details.get("calibration")
+    scale = placed.report.further.get("calibration")
     if scale is not None:
         slot = scale["slot_points"] / POINTS_PER_LOGIT
         return 0.5 * (_share(scale["slope"] * delta + slot) + _share(scale["slope"] * delta - slot))
-    parameters: Mapping[str, float] = placed.report.details.get("tie_parameters") or {}
+    parameters = placed.report.details.tie_parameters or {}
     tie = parameters.get("llm-judge", parameters.get("all"))
-    model = placed.report.details.get("tie_model")
+    model = placed.report.settings.tie_model
     if tie is not None and model == "davidson":
         up = math.exp(0.5 * delta)
         return (up + 0.5 * tie) / (up + 1.0 / up + tie)
@@ -269,7 +260,7 @@ def disagreements(placed: Placement) -> list[str]:
         for what, (written, seen) in pairs.items()
         if written != seen
     ]
-    dropped = counted.inconsistent if placed.report.details.get("inconsistent") == "drop" else 0
+    dropped = counted.inconsistent if placed.report.settings.inconsistent == "drop" else 0
     written, seen = [entry.wins, entry.losses, entry.ties], [counted.won, counted.lost, counted.tied - dropped]
     if written != seen:
         lines.append(f"the board gives {entry.model} (won, lost, tied) {written}, the verdicts {seen}")
@@ -318,18 +309,21 @@ Group = tuple[str, str, float | None, Results, Behaviour]
 def placement_values(placed: Placement) -> dict[str, Any]:
     """What the pages of a placement show."""
     board, wrong, calibration = placed.board, disagreements(placed), placed.manifest.calibration
+    n, place = len(board), board.entries.index(placed.entry)
+    wanted = {*range(ENDS), *range(place - AROUND, place + AROUND + 1), *range(n - ENDS, n)}
+    places = [i for i in range(n) if i in wanted or {i - 1, i + 1} <= wanted]  # a gap of one is filled
     return {
         "title": f"{placed.model} among human battles: {placed.manifest.arena.name}",
         "outcomes": OUTCOMES,
-        "style": own_file("placement.css"),
-        "script": own_file("placement.js"),
+        "style": package_text("tiltyard.reporting", "placement.css"),
+        "script": package_text("tiltyard.reporting", "placement.js"),
         "placed": placed,
         "manifest": placed.manifest,
         "disagreements": wrong,
         "weak": weak_points(placed.run, {}, wrong, calibration.warnings if calibration else [UNMEASURED]),
-        "level": interval_head(board),
+        "level": interval_head(board.settings),
         "half_width": normal_quantile(0.95),
-        "board": board_view(board, shown_places(len(board), board.entries.index(placed.entry)), placed.entry),
+        "board": board_view(board, places, placed.entry),
         "headline": headline(board),
         "notes": footnotes(board),
         "scale_of": scale_of,
@@ -341,12 +335,6 @@ def placement_values(placed: Placement) -> dict[str, Any]:
         "habits_of": habits,
         "surprising": surprising,
     }
-
-
-def shown_places(n: int, place: int) -> list[int]:
-    """The places to show: both ends and those around the model; a gap of one is filled."""
-    wanted = {*range(ENDS), *range(place - AROUND, place + AROUND + 1), *range(n - ENDS, n)}
-    return [i for i in range(n) if i in wanted or {i - 1, i + 1} <= wanted]
 
 
 def scale_of(lines: Sequence[Reading]) -> Scale:

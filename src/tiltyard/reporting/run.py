@@ -83,7 +83,6 @@ class JudgedBattle(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def outcome(self) -> str:
-        """The outcome in one word: the winner's name, `tie`, `inconsistent` or `failed`."""
         if not self.settled:
             return "failed"
         return self.winner or ("inconsistent" if self.inconsistent else "tie")
@@ -264,7 +263,6 @@ def _tallies(path: Path) -> dict[str, list[PairTally]]:
 
 
 def _traces(folder: Path, results: EloResults) -> dict[str, dict[str, Floats]]:
-    """The Elo of every shuffle by dimension and entrant; nothing where nothing was decided."""
     traces: dict[str, dict[str, Floats]] = {}
     rated = [name for name, lines in results.primary.items() if lines]
     if not rated:

@@ -17,19 +17,18 @@ from tiltyard.boards import (
     RatingsFile,
     footnotes,
     headline,
+    interval_head,
     interval_text,
-    percent,
     rank_text,
 )
 from tiltyard.errors import TiltyardError
 from tiltyard.judging import VerdictLabel
 from tiltyard.pages import Scale, svg
-from tiltyard.ratings import normal_quantile
+from tiltyard.ratings import normal_quantile, wilson
 from tiltyard.reporting.grid import MOST_CELLS, GridCell, GridRow, grid, kind_column
 from tiltyard.reporting.run import Dimension, JudgedBattle, Run, grouped
 from tiltyard.reporting.site_map import Here
 from tiltyard.tournament import JudgeHabits
-from tiltyard.validity import wilson
 
 
 def board_view(
@@ -46,7 +45,7 @@ def board_view(
     return {
         "rows": [(one, rank_text(one), interval_text(one), gap) for one, gap in zip(entries, gaps, strict=True)],
         "scale": rating_scale(entries),
-        "interval_head": interval_head(board),
+        "interval_head": interval_head(board.settings),
         "guide": placed and placed.rating,
         "band": placed and (placed.ci_low, placed.ci_high),
     }
@@ -58,22 +57,16 @@ def rating_scale(entries: Iterable[RatingEntry]) -> Scale:
     return Scale.of(ends)
 
 
-def interval_head(board: Leaderboard) -> str:
-    """The head of the column of intervals."""
-    level = (board.settings.get("interval") or {}).get("level")
-    return f"{percent(level)} interval" if level else "interval"
-
-
 def as_leaderboard(report: RatingsFile) -> Leaderboard:
     """The leaderboard of a ratings file."""
-    details = report.details
-    n_battles = details.get("n_battles")
+    n_battles = report.n_battles
     return Leaderboard(
         entries=report.ratings,
-        settings=details,
-        n_battles=float(n_battles) if n_battles is not None else sum(e.n_battles for e in report.ratings) / 2,
-        left_out=details.get("left_out") or {},
-        remarks=tuple(details.get("remarks") or ()),
+        settings=report.settings,
+        n_battles=sum(entry.n_battles for entry in report.ratings) / 2 if n_battles is None else n_battles,
+        left_out=report.left_out,
+        remarks=report.remarks,
+        details=report.details,
     )
 
 
@@ -84,16 +77,15 @@ MOST_CATEGORIES = 40
 """With more values than this, a column names prompts rather than kinds of prompts."""
 
 
+def results_of(run: Run, dimension: str) -> Mapping[str, Any]:
+    """What the manifest says of a dimension."""
+    return (run.results.get("dimensions") or {}).get(dimension) or {}
+
+
 def habits_of(run: Run, dimension: str) -> JudgeHabits | None:
     """The judge's habits in a dimension, as the manifest has them."""
-    record = (run.results.get("dimensions") or {}).get(dimension) or {}
-    return JudgeHabits.from_record(record["habits"]) if "habits" in record else None
-
-
-def why_no_board(run: Run, dimension: Dimension) -> str:
-    """Why a dimension has no Bradley–Terry board, as recorded by the run."""
-    reason = ((run.results.get("dimensions") or {}).get(dimension.name) or {}).get("bradley_terry")
-    return str(reason) if reason and reason != "ok" else f"ratings/{dimension.name}.json is not in the run folder"
+    record = results_of(run, dimension)
+    return msgspec.convert(record["habits"], JudgeHabits) if "habits" in record else None
 
 
 # One dimension
@@ -256,7 +248,11 @@ def results_grid(here: Here, dimension: Dimension) -> dict[str, Any] | None:
     rows = []
     for prompt, battles in grouped(settled, lambda battle: battle.prompt_id).items():
         own = {name: [battle for battle in battles if name in battle.entrants] for name in names}
-        cells = [_result(name, some) if some else None for name, some in own.items()]
+        cells: list[GridCell | None] = []
+        for name, some in own.items():
+            won, tied = (sum(battle.winner == end for battle in some) for end in (name, None))
+            lost = len(some) - won - tied
+            cells.append(GridCell((won + 0.5 * tied) / len(some), won, lost, tied) if some else None)
         scores = [cell.score or 0.0 for cell in cells if cell is not None]
         spread = max(scores) - min(scores) if scores else -1.0
         everything = here.prompt(prompt)  # a cell of a single battle leads to that battle
@@ -272,12 +268,6 @@ def results_grid(here: Here, dimension: Dimension) -> dict[str, Any] | None:
         omitted="on which the entrants differ least are left out, to keep the page usable; they are listed under "
         "Prompts.",
     )
-
-
-def _result(name: str, battles: Sequence[JudgedBattle]) -> GridCell:
-    won = sum(battle.winner == name for battle in battles)
-    tied = sum(battle.winner is None for battle in battles)
-    return GridCell((won + 0.5 * tied) / len(battles), won, len(battles) - won - tied, tied)
 
 
 # What it cost
@@ -411,7 +401,6 @@ def disagreements(run: Run) -> list[str]:
 
 
 def _tallies(dimension: Dimension, battles: Iterable[JudgedBattle]) -> list[str]:
-    """The pair table against the verdicts."""
     tallies: dict[tuple[str, str], Counter[str]] = {}
     for battle in battles:
         if battle.settled:
@@ -432,7 +421,7 @@ def _tallies(dimension: Dimension, battles: Iterable[JudgedBattle]) -> list[str]
 
 def _board(dimension: Dimension) -> list[str]:
     """The board's wins, losses and ties against the pair table; a board that left battles out is not compared."""
-    if dimension.board is None or dimension.board.details.get("left_out"):
+    if dimension.board is None or dimension.board.left_out:
         return []
     totals: dict[str, Counter[str]] = {}
     for pair in dimension.pairs:

@@ -82,7 +82,6 @@ class Here(msgspec.Struct, frozen=True):
         return self.site_map.run
 
     def to(self, file: str, anchor: str) -> str:
-        """The address of an anchor in a file of the site_map."""
         if file == self.file:
             return f"#{anchor}"
         return f"{posixpath.relpath(file, posixpath.dirname(self.file) or '.')}#{anchor}"

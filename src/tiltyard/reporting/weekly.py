@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+import msgspec
 from msgspec.structs import replace
 
-from tiltyard.arena import BoardRow, WeeklyReport, weekly_report
+from tiltyard.arena import BoardRow, Known, WeeklyReport, top_order, weekly_report
 from tiltyard.arena.following import period_of_log, study_of
 from tiltyard.arena.store import (
     KeptWeek,
     Store,
-    Week,
     WeekTexts,
     events_in_order,
     keep_week,
@@ -29,7 +29,6 @@ from tiltyard.files import write_text
 from tiltyard.pages import MARGIN, WIDTH, Html, Scale, environment, escaping, package_text, page, path, picture, words
 from tiltyard.reporting import weekly_text as text
 from tiltyard.reporting.weekly_text import weekly_json
-from tiltyard.validity import Known, top_order
 
 ROW, CHART_WIDTH, NAME_ROOM, RANK_ROOM = 26, 900, 190, 34
 """Sizes of the chart of places."""
@@ -59,8 +58,8 @@ def week_view(
 ) -> dict[str, Any]:
     """What the sections show; without names, models stand under their ids."""
     named = report if names is None else by_shown_name(report)
-    fair, rows = report.exposure, report.board.rows
-    offs = [abs(off) for off in fair.off.tolist() if not np.isnan(off)]
+    fair, rows = report.coverage_fairness, report.board.rows
+    offs = [abs(one.off) for one in fair.models if one.off is not None]
     widest = min(FURTHEST, max([*offs, 1.5 * fair.tolerance]))
     standings = [known for look in (report.looks[0], report.looks[-1]) for known in look.standings.values()]
     return {
@@ -72,8 +71,8 @@ def week_view(
         "pair_address": pair_address,
         "off_scale": Scale.of([-100 * widest, 100 * widest]),
         "exposures": [
-            (row, int(fair.exposures[i]), float(fair.targets[i]), float(fair.off[i]), bool(fair.within[i]))
-            for i, row in enumerate(rows)
+            (row, one.exposures, one.target, math.nan if one.off is None else one.off, one.within)
+            for row, one in zip(rows, fair.models, strict=True)
         ],
         "band_scale": Scale.of([end for known in standings for end in (known.low, known.high)] or [0.0]),
         "bands": bands(report) if rows else [],
@@ -93,39 +92,28 @@ def by_shown_name(report: WeeklyReport) -> WeeklyReport:
         row.model: row.display_name if shared[row.display_name] == 1 else f"{row.display_name} ({row.model})"
         for row in rows
     }
-
-    def shown(models: Iterable[str]) -> tuple[str, ...]:
-        return tuple(names.get(model, model) for model in models)
-
-    churn = report.churn
-    swaps = tuple(replace(s, rose=shown([s.rose])[0], fell=shown([s.fell])[0]) for s in churn.swaps)
-    offline = report.offline
-    if offline is not None and offline.misfit is not None:
-        offline = replace(offline, misfit=_renamed(offline.misfit, names))
-    return replace(
-        report,
-        offline=offline,
-        models=shown(report.models),
-        quality=tuple(replace(flag, model=shown([flag.model])[0]) for flag in report.quality),
-        stability=replace(report.stability, left_band=shown(report.stability.left_band)),
-        churn=replace(churn, swaps=swaps, entered=shown(churn.entered), left=shown(churn.left)),
-        looks=tuple(
-            replace(look, standings=dict(zip(shown(look.standings), look.standings.values(), strict=True)))
-            for look in report.looks
-        ),
-    )
+    parts = ("sides", "quality", "confidence_stability", "top_churn", "looks")
+    offline = report.offline and replace(report.offline, misfit=_renamed(report.offline.misfit, names))
+    return replace(report, offline=offline, **{name: _renamed(getattr(report, name), names, name) for name in parts})
 
 
-def _renamed(record: Any, names: Mapping[str, str]) -> Any:
-    """A record of checks with models under their display names."""
-    if isinstance(record, Mapping):
-        return {
-            key: names.get(value, value)
-            if key in ("model", "against") and isinstance(value, str)
-            else _renamed(value, names)
-            for key, value in record.items()
-        }
-    return [_renamed(one, names) for one in record] if isinstance(record, list | tuple) else record
+NAMING = ("model", "against", "off_balance", "left_band", "rose", "fell", "entered", "left")
+"""Fields that name models."""
+
+
+def _renamed(part: Any, names: Mapping[str, str], field: str = "") -> Any:
+    """A part of a report with models under their display names."""
+    if isinstance(part, str):
+        return names.get(part, part) if field in NAMING else part
+    if isinstance(part, Mapping):
+        if field == "standings":
+            return {names.get(model, model): known for model, known in part.items()}
+        return {key: _renamed(value, names, key) for key, value in part.items()}
+    if isinstance(part, list | tuple):
+        return type(part)(_renamed(one, names, field) for one in part)
+    if isinstance(part, msgspec.Struct):
+        return replace(part, **{name: _renamed(getattr(part, name), names, name) for name in part.__struct_fields__})
+    return part
 
 
 def bands(report: WeeklyReport) -> list[tuple[BoardRow, Known | None, Known]]:
@@ -148,9 +136,9 @@ def share_picture(share: float, needed: float, label: str) -> Html:
 def rank_chart(report: WeeklyReport) -> Html:
     """The places of the top models over time; a model whose place changed is highlighted."""
     looks = [look for look in report.looks if look.standings]
-    last = top_order(looks[-1].standings, report.churn.top)
+    last = top_order(looks[-1].standings, report.top_churn.top)
     orders = [top_order(look.standings, len(look.standings)) for look in looks]
-    shown = list(dict.fromkeys([*last, *(model for order in orders for model in order[: report.churn.top])]))
+    shown = list(dict.fromkeys([*last, *(model for order in orders for model in order[: report.top_churn.top])]))
     places = {model: [order.index(model) + 1 if model in order else None for order in orders] for model in shown}
     deepest = max(place for line in places.values() for place in line if place is not None)
     step = (CHART_WIDTH - NAME_ROOM - RANK_ROOM) / max(len(looks) - 1, 1)
@@ -166,7 +154,6 @@ def _moved(line: Sequence[int | None]) -> bool:
 
 
 def _rank_line(model: str, line: Sequence[int | None], step: float) -> str:
-    """One model's line, with a gap where it was not on the board."""
     steps, drawing = [], False
     for number, place in enumerate(line):
         if place is None:
@@ -202,14 +189,17 @@ def keep_finished_weeks(store: Store, now: int | None = None, *, again: bool = F
     written = []
     for week in weeks_with_votes(store, now):
         if week.name not in there:
-            report, seq = _report_of(store, week)
+            # Events of several servers are nearly in clock order: a week's log ends with the first event after it.
+            events = takewhile(lambda event: event.at < week.until, events_in_order(store))  # noqa: B023
+            state, period = period_of_log(events, week.since)
+            report = weekly_report(state, period, study_of(state, period.votes)[0])
             names = {row.model: row.display_name for row in report.board.rows}
             parts: Any = environment().get_template("reporting/week_parts.html").make_module(week_view(report, names))
             facts = KeptWeek(
                 week=week.name,
                 since=week.since,
                 until=week.until,
-                seq=seq,
+                seq=state.seq,
                 phase=report.board.phase,
                 status=str(report.board.publication.status),
                 votes=report.votes,
@@ -223,15 +213,6 @@ def keep_finished_weeks(store: Store, now: int | None = None, *, again: bool = F
             keep_week(store, facts, texts, again=again)
             written.append(week.name)
     return written
-
-
-def _report_of(store: Store, week: Week) -> tuple[WeeklyReport, int]:
-    """The report of a week from the log as it was at its end, and the number of its last event."""
-    # Events of several servers are nearly in clock order: the log of a week ends with the first event after it.
-    events = takewhile(lambda event: event.at < week.until, events_in_order(store))
-    state, period = period_of_log(events, week.since)
-    study, _ = study_of(state, period.votes)
-    return weekly_report(state, period, study), state.seq
 
 
 def write_folder(store: Store, folder: Path) -> int:

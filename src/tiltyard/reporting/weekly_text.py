@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from tiltyard.arena import NOT_BLIND, FailingModel, Note, WeeklyReport
+from tiltyard.arena import NOT_BLIND, FailingModel, Note, Publication, Rule, WeeklyReport
+from tiltyard.arena.matchmaking import THREE_SIGMA
+from tiltyard.boards import MisfitFacts, fit_sentences, fit_verdict
 from tiltyard.pages import Table, day, markdown_text, percent, plural, points, signed_percent
-from tiltyard.validity import THREE_SIGMA, Publication, Rule, fit_sentences, fit_verdict
 
 QUALITY_FINE = "No both-bad rate rose or is high."
 LANES_OFF = "Lanes are off in phase 1: the legacy matchmaking is in use."
@@ -56,7 +58,7 @@ def worth_knowing(status: Publication) -> str:
 def lane_sentence(report: WeeklyReport) -> str:
     """Why lanes' shares differ from the policy's if the contender lane is or was closed; empty when it was open."""
     lane = report.contender_lane
-    if not report.lanes_on or (lane.open and not lane.closed_for):
+    if report.phase == 1 or (lane.open and not lane.closed_for):
         return ""
     if lane.open:
         return (
@@ -73,19 +75,19 @@ def lane_sentence(report: WeeklyReport) -> str:
 
 def exposure_sentences(report: WeeklyReport) -> list[str]:
     """Who was shown how often, in sentences."""
-    fair = report.exposure
+    fair = report.coverage_fairness
     if not fair.matchups:
         return ["Nothing was voted on in the window."]
     sentences = [
-        f"{int(fair.within.sum())} of {fair.looked_at} models are within ±{100 * fair.tolerance:.0f} % of their "
+        f"{fair.in_tolerance} of {fair.looked_at} models are within ±{100 * fair.tolerance:.0f} % of their "
         f"target over the last {fair.matchups:,} matchups that were voted on."
     ]
     if fair.targets_differ:
-        aimed = fair.targets[fair.targets > 0.0]
-        top, other = float(aimed.max()), float(aimed.min())
+        aimed = [one.target for one in fair.models if one.target > 0.0]
+        even, top, other = fair.in_tolerance_of_even_target, max(aimed), min(aimed)
         sentences.append(
-            f"An even share would be {fair.even_target:.1f} exposures (2W/M); {int(fair.within_even.sum())} models are "
-            f"within tolerance of that. The contender lane alone gave some models more: their target is what it gave "
+            f"An even share would be {fair.even_target:.1f} exposures (2W/M); {even} models are within tolerance "
+            "of that. The contender lane alone gave some models more: their target is what it gave "
             f"(up to {top:.1f}); the others share the rest and have a target of {other:.1f}."
         )
     return sentences
@@ -93,7 +95,7 @@ def exposure_sentences(report: WeeklyReport) -> list[str]:
 
 def stability_sentences(report: WeeklyReport) -> list[str]:
     """How confidence changed, in sentences."""
-    stability = report.stability
+    stability = report.confidence_stability
     if stability.median_deviation_before is None or stability.median_deviation_after is None:
         return ["No model was on the board both at the start and at the end of the period."]
     sentences = [
@@ -121,7 +123,7 @@ def confidence_rows(report: WeeklyReport) -> list[tuple[str, str, str, str]]:
     """Stated confidence against how often it held: the bin, ratings in it, stated, held."""
     return [
         (f"{one.low}–{one.high} %", f"{one.ratings:,}", f"{one.stated:.0f} %", percent(one.held / one.ratings))
-        for one in report.confidence
+        for one in report.confidence_calibration
     ]
 
 
@@ -138,7 +140,7 @@ def calibration_sentence(report: WeeklyReport) -> str:
 
 def churn_sentences(report: WeeklyReport) -> list[str]:
     """What moved at the top, in sentences."""
-    churn = report.churn
+    churn = report.top_churn
     beyond = [swap for swap in churn.swaps if not swap.within_bands]
     sentences = [
         f"{plural(len(churn.swaps), 'swap')} in the top {churn.top} over {plural(churn.looks, 'snapshot')}: "
@@ -155,13 +157,13 @@ def churn_sentences(report: WeeklyReport) -> list[str]:
 def side_sentence(report: WeeklyReport) -> str:
     """Whether sides were drawn fairly, in one sentence."""
     sides = report.sides
-    if sides.share is None:
+    if sides.first_named_as_a is None:
         return "No matchups were served."
-    off = [report.models[place] for place in sides.off_balance]
+    off = sides.off_balance
     tail = f" Off balance: {', '.join(off)}." if off else " No model was on one side more often than chance allows."
     verdict = "within" if abs(sides.sigmas) <= THREE_SIGMA else "beyond"
     return (
-        f"Side A held the first-named model in {100 * sides.share:.1f} % of {sides.matchups:,} matchups "
+        f"Side A held the first-named model in {100 * sides.first_named_as_a:.1f} % of {sides.matchups:,} matchups "
         f"({abs(sides.sigmas):.1f} sigma from half, {verdict} 3).{tail}"
     )
 
@@ -211,12 +213,16 @@ def offline_sentences(report: WeeklyReport) -> list[str]:
 
 def misfit_sentences(report: WeeklyReport) -> list[str]:
     """How well the offline rating's model describes the votes; nothing where that was not asked."""
-    record = None if report.offline is None else report.offline.misfit
-    return [] if record is None else [fit_verdict(record), *fit_sentences(record)]
+    if report.offline is None or report.offline.misfit is None:
+        return []
+    record = msgspec.convert(report.offline.misfit, MisfitFacts)
+    return [fit_verdict(record), *fit_sentences(record)]
 
 
 def weekly_markdown(report: WeeklyReport) -> str:
     """The report as Markdown."""
+    served, lanes = report.events.get("matchup_served", 0), sum(lane.served for lane in report.lanes)
+    closed = [f"{report.events[kind]:,} {kind}" for kind in ("skipped", "expired", "undone") if report.events.get(kind)]
     blocks = [
         "# Validity report",
         f"{day(report.since)} to {day(report.until)}",
@@ -227,31 +233,41 @@ def weekly_markdown(report: WeeklyReport) -> str:
             [(rule.name, *rule_numbers(rule), _yes(rule.met)) for rule in report.board.publication.deciding],
         ),
         markdown_text(worth_knowing(report.board.publication)),
-        _facts(report),
+        f"Phase {report.board.phase}. {report.votes:,} counted votes by {report.voters:,} voters, {served:,} matchups "
+        f"served{'; ' if closed else ''}{', '.join(closed)}.",
         "## Coverage fairness",
         "\n".join(map(markdown_text, exposure_sentences(report))),
         _exposures(report),
         "## Pair completeness",
-        f"Adjacent pairs in the top {report.churn.top}.",
+        f"Adjacent pairs in the top {report.top_churn.top}.",
         _table(
             ["pair", "decisive votes", "prompts", "complete"],
             [
                 (f"{pair.above} – {pair.below}", f"{pair.decisive}", f"{pair.prompts}", percent(pair.completeness))
-                for pair in report.pairs
+                for pair in report.pair_completeness
             ],
         ),
         "## Confidence stability",
         "\n".join(map(markdown_text, stability_sentences(report))),
         *(
             [CONFIDENCE_NOTE, _table(["confidence", "ratings", "stated", "held"], confidence_rows(report))]
-            if report.confidence
+            if report.confidence_calibration
             else []
         ),
         *_calibration(report),
         "## Top-rank churn against confidence bands",
         "\n".join(map(markdown_text, churn_sentences(report))),
         "## Lanes and sides",
-        _lanes(report),
+        _list(
+            [
+                f"{lane.lane}: {percent(lane.share, 1)} of {lanes:,} (asked first {percent(lane.weight)}, "
+                f"{abs(lane.sigmas):.1f} sigma {'above' if lane.sigmas > 0 else 'below'})"
+                for lane in report.lanes
+            ],
+            "",
+        )
+        if report.phase > 1
+        else LANES_OFF,
         lane_sentence(report),
         side_sentence(report),
         "## Quality",
@@ -275,28 +291,17 @@ def _calibration(report: WeeklyReport) -> list[str]:
     return ["## Predicted against observed", sentence, _table(["predicted", "observed", "votes"], rows)]
 
 
-def _facts(report: WeeklyReport) -> str:
-    served = report.events.get("matchup_served", 0)
-    closed = [f"{report.events[kind]:,} {kind}" for kind in ("skipped", "expired", "undone") if report.events.get(kind)]
-    tail = f"; {', '.join(closed)}" if closed else ""
-    return (
-        f"Phase {report.board.phase}. {report.votes:,} counted votes by {report.voters:,} voters, "
-        f"{served:,} matchups served{tail}."
-    )
-
-
 def _exposures(report: WeeklyReport) -> str:
-    fair = report.exposure
     rows = [
         (
-            model,
-            f"{fair.exposures[place]:,}",
-            f"{fair.targets[place]:.1f}",
-            signed_percent(float(fair.off[place])),
-            _yes(bool(fair.within[place])),
-            percent(report.board.rows[place].prompt_coverage),
+            one.model,
+            f"{one.exposures:,}",
+            f"{one.target:.1f}",
+            signed_percent(math.nan if one.off is None else one.off),
+            _yes(one.within),
+            percent(one.prompt_coverage),
         )
-        for place, model in enumerate(report.models)
+        for one in report.coverage_fairness.models
     ]
     return _table(["model", "exposures", "target", "off", "in tolerance", "prompt coverage"], rows)
 
@@ -323,16 +328,6 @@ def _offline(report: WeeklyReport) -> list[str]:
         "\n".join(map(markdown_text, offline_sentences(report))),
         _table(heads, rows),
     ]
-
-
-def _lanes(report: WeeklyReport) -> str:
-    total = sum(lane.served for lane in report.lanes)
-    lines = [
-        f"{lane.lane}: {percent(lane.share, 1)} of {total:,} (asked first {percent(lane.weight)}, "
-        f"{abs(lane.sigmas):.1f} sigma {'above' if lane.sigmas > 0 else 'below'})"
-        for lane in report.lanes
-    ]
-    return _list(lines, "") if report.lanes_on else LANES_OFF
 
 
 def _yes(met: bool) -> str:

@@ -176,7 +176,6 @@ class Assignment:
         return again + self.plan().get(person, [])
 
     def plan(self) -> dict[str, list[int]]:
-        """What everybody is still to take, besides what they have open."""
         rules = self.log.rules
         if self._plan is None and rules is not None:
             taken: dict[int, list[str]] = {}
@@ -192,7 +191,6 @@ class Assignment:
         return self._plan or {}
 
     def waiting(self) -> set[int]:
-        """The items that a reviewer is still to say something of."""
         waiting = {item for items in self.plan().values() for item in items}
         for (item, person), turn in self.log.latest.items():
             assert self.log.rules is not None
@@ -215,7 +213,6 @@ class Assignment:
         return found
 
     def decidable(self, person: str) -> list[int]:
-        """The disputed items that an adjudicator may decide."""
         had: dict[int, list[ReviewTurn]] = {}
         for (item, _), turn in self.log.latest.items():
             if turn.lane == "adjudication":

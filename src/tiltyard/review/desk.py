@@ -150,11 +150,6 @@ def open_review(folder: Path) -> Review:
     return Review(folder, record, links)
 
 
-def keep_links(folder: Path, links: Links) -> None:
-    """Write `links.json`, readable by its owner only."""
-    _write_private(folder / LINKS, links)
-
-
 def _write_private(path: Path, value: msgspec.Struct) -> None:
     write_private(path, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
 
@@ -248,7 +243,7 @@ def start_review(
             arena.append([rules])
             for person in made:
                 invite_person(arena.store, person.key, person.token, now=clock())
-        keep_links(out, review.links)
+        _write_private(out / LINKS, review.links)
         _write_private(out / RECORD, record)
     except BaseException:
         for path in (*(out.glob(f"{DATABASE}*") if db is None else ()), out / LINKS):
@@ -344,7 +339,9 @@ def change_people(
             rules, reviewers=reviewers, adjudicators=tuple(person.key for person in active if person.adjudicator)
         )
         links = msgspec.structs.replace(review.links, people=tuple(people.values()))
-        keep_links(review.folder, links)  # before the links work: one that nobody kept could not be given to anybody
+        _write_private(
+            review.folder / LINKS, links
+        )  # before the links work: one that nobody kept could not be given to anybody
         arena.append([changed])
         for name in remove:
             revoke_person(arena.store, people[name].key, clock())
@@ -373,7 +370,7 @@ def erase_names(review: Review, names: Sequence[str]) -> Review:
     )
     with closing(Store.open(review.url)) as store:
         erase_person(store, [people[name].key for name in names])
-    keep_links(review.folder, msgspec.structs.replace(review.links, people=kept))
+    _write_private(review.folder / LINKS, msgspec.structs.replace(review.links, people=kept))
     return open_review(review.folder)
 
 
@@ -396,5 +393,5 @@ def _rules(arena: Arena) -> e.ReviewSet:
 
 def served_at(review: Review, address: str) -> Review:
     """The review with the address at which it is served, which links begin with."""
-    keep_links(review.folder, msgspec.structs.replace(review.links, address=address.rstrip("/")))
+    _write_private(review.folder / LINKS, msgspec.structs.replace(review.links, address=address.rstrip("/")))
     return open_review(review.folder)

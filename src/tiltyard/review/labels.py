@@ -15,14 +15,7 @@ import msgspec
 import numpy as np
 
 from tiltyard.arena import SECOND
-from tiltyard.ratings import (
-    AgainstTheRest,
-    Estimated,
-    against_the_rest,
-    cohen_kappa,
-    krippendorff_alpha,
-    share_estimate,
-)
+from tiltyard.ratings import AgainstTheRest, Estimated, against_the_rest, krippendorff_alpha, pair_kappa, share_estimate
 from tiltyard.review.assignment import Assignment, ReviewLog, ReviewTurn
 from tiltyard.types import Ints
 
@@ -109,7 +102,7 @@ def team_agreement(log: ReviewLog) -> TeamAgreement:
     people = everybody(log)
     table = ratings_table(log, people)
     kappas = tuple(
-        (people[i], people[j], *cohen_kappa(table[:, i], table[:, j])) for i, j in combinations(range(len(people)), 2)
+        (people[i], people[j], *pair_kappa(table[:, i], table[:, j])) for i, j in combinations(range(len(people)), 2)
     )
     return TeamAgreement(krippendorff_alpha(table), krippendorff_alpha(table, "ordinal"), kappas)
 

@@ -68,12 +68,10 @@ class ReviewResult(msgspec.Struct, frozen=True):
 
     @property
     def behind(self) -> int:
-        """How many labels are not among these."""
         return sum(label.value is not None for label in labels_of(self.log)[self.finished :])
 
     @property
     def panel(self) -> int:
-        """How many people reviewed anything."""
         return sum(person.done > 0 for person in self.people if not person.is_adjudicator)
 
 

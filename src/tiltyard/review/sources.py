@@ -172,7 +172,6 @@ def _of_battles(path: Path) -> ReviewSource:
 
 
 def _said(row: dict[str, object]) -> tuple[str, str, str] | None:
-    """The prompt and both answers of a battle; None without them."""
     a, b = row.get("response_a"), row.get("response_b")
     if isinstance(a, str) and isinstance(b, str):
         prompt = row.get("prompt") or row.get("prompt_text") or ""
@@ -196,7 +195,6 @@ def _rest(turns: list[tuple[str, str]]) -> str:
 
 
 def _of_answer_files(places: Sequence[Path], prompt_file: Path | None) -> ReviewSource:
-    """All pairs of models on every prompt that both answered."""
     files = [file for place in places for file in read_answer_file(place)]
     collection = collect_answers(files, None if prompt_file is None else read_prompt_file(prompt_file))
     answers = {

@@ -88,8 +88,8 @@ def is_told_apart(board: Leaderboard, people: Leaderboard) -> bool:
     logit's, and no less than that of as many decisive labels between equals: 4/n, or 4n/N² of N labels where a tie
     counts as half a win.
     """
-    degrees = board.settings["interval"].get("degrees_of_freedom")
-    if degrees is None:
+    degrees = board.settings.interval and board.settings.interval.degrees_of_freedom
+    if not degrees:
         return False
     first, second = board.entries
     p = 1.0 / (1.0 + math.exp((second.rating - first.rating) / POINTS_PER_LOGIT))
@@ -98,12 +98,11 @@ def is_told_apart(board: Leaderboard, people: Leaderboard) -> bool:
     counts = people.entries[0]
     decisive = counts.wins + counts.losses
     least = 4.0 / decisive
-    if people.settings["tie_model"] == "half":
+    if people.settings.tie_model == "half":
         least = 4.0 * decisive / (decisive + counts.ties) ** 2
     least *= min(1.0, variance / alone) if alone > 0.0 else 1.0
     return g > anytime_half_width(max(variance * 4.0 * p * (1.0 - p), least), LEVEL, degrees[0])
 
 
 def _variance(board: Leaderboard) -> float:
-    """The variance of the difference of two models, in logits²."""
     return float(board.arrays["difference_errors"][0, 1] / POINTS_PER_LOGIT) ** 2

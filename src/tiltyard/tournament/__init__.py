@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from tiltyard.tournament.remaking import read_cases
     from tiltyard.tournament.rounds import ROUNDS_FILE, calls_of_budget, make_forecast, round_line
     from tiltyard.tournament.run import (
-        RunResult, asking_parts, make_judge, make_judging_plan, rate_all, run_folder, run_tournament,
+        RunResult, asking_parts, board_text, make_judge, make_judging_plan, passes, rate_all, run_folder,
+        run_tournament, verdict_lines,
     )
     from tiltyard.tournament.scoring import (
         ANSWERS_FOLDER, RESULTS_FILE, SCORES_FILE, AnswerLine, DimensionScores, check_people,
     )
-    from tiltyard.tournament.summary import board_text, passes, verdict_lines
 
 __getattr__ = names_on_demand(__name__)

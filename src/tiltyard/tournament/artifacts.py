@@ -84,6 +84,10 @@ class JudgePrompts(msgspec.Struct, frozen=True, kw_only=True):
     dimensions: dict[str, DimensionPrompts]
 
 
+OF_PROMPT = ("source", "subject", "gold_answer", "expected_behavior", "tags", "language")
+"""What a match says of its prompt by the same names."""
+
+
 class MatchLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A line of `matches/matches.jsonl`: one match, with everything the judge is shown."""
 
@@ -119,14 +123,9 @@ class MatchLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             entrant_a=matchup.entrant_a,
             entrant_b=matchup.entrant_b,
             prompt_text=prompt.text,
-            source=prompt.source,
-            subject=prompt.subject,
-            gold_answer=prompt.gold_answer,
-            expected_behavior=prompt.expected_behavior,
+            **{name: getattr(prompt, name) for name in OF_PROMPT},
             response_a=match.response_a,
             response_b=match.response_b,
-            tags=prompt.tags,
-            language=prompt.language,
             prompt_columns=prompt.columns,
             prompt_system=prompt.system or None,
             prompt_turns=prompt.turns,
@@ -138,15 +137,11 @@ class MatchLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def prompt(self) -> Prompt:
         """The prompt of the match, without its images."""
+        stated = {name: value for name in OF_PROMPT if (value := getattr(self, name)) not in (None, msgspec.UNSET)}
         return Prompt(
             prompt_id=self.prompt_id,
             text=self.prompt_text,
-            source=self.source or "",
-            subject=None if self.subject is msgspec.UNSET else self.subject,
-            gold_answer=self.gold_answer,
-            expected_behavior=self.expected_behavior,
-            tags=self.tags,
-            language=self.language,
+            **stated,
             columns=self.prompt_columns,
             system=self.prompt_system,
             turns=self.prompt_turns,
@@ -244,8 +239,7 @@ def write_standings(
         if standing.board is None:
             path.unlink(missing_ok=True)
             continue
-        board = replace(standing.board, details={**standing.board.details, **came_from})
-        write_text(path, board.to_json())
+        write_text(path, replace(standing.board, further=came_from).to_json())
 
 
 def _battle_rows(
@@ -309,13 +303,14 @@ class Counts(msgspec.Struct, frozen=True):
 def own_counts(judged: JudgingResult, dimension: str) -> Counts:
     """The counts of a dimension without its canaries: failures on those say nothing about the matches."""
     stats = judged.stats[dimension]
-    canaries = list(judged.canaries.get(dimension, ()))
+    canaries = judged.canaries.get(dimension, ())
+    asked = len(canaries) * (2 if dimension in judged.answers else 1)  # where answers are scored alone, two are one
     heard = [verdict for judgment in canaries for verdict in judgment.raw]
     failed = Counter(stats.failures)
     failed.subtract(verdict.verdict.value for verdict in heard if not verdict.verdict.readable)
     per_case = stats.questions // max(1, stats.cases)
-    missing = per_case * len(canaries) - len(heard) if judged.both_orders else 0
-    return Counts(stats.cases - len(canaries), +failed, stats.missing - missing)
+    missing = per_case * asked - len(heard) if judged.both_orders else 0
+    return Counts(stats.cases - asked, +failed, stats.missing - missing)
 
 
 class FailedQuestion(msgspec.Struct, frozen=True):

@@ -49,15 +49,10 @@ class RoundsSection(msgspec.Struct, frozen=True, kw_only=True):
 
 def round_settings(rounds: RoundsSection, until: str | None) -> RoundSettings | None:
     """How rounds go, with the goal of the command line before the file's; None if everything is judged."""
-    asked = until or rounds.until or "all"
-    settings = RoundSettings(
-        goal=RoundGoal.parse("order" if asked == "all" else asked),
-        opponents=rounds.opponents,
-        prompts=rounds.prompts,
-        maximum=rounds.maximum,
-        level=rounds.level,
-        seed=rounds.seed,
-    )
+    sizes = msgspec.structs.asdict(rounds)
+    asked = until or sizes.pop("until") or "all"
+    sizes.pop("until", None)
+    settings = RoundSettings(goal=RoundGoal.parse("order" if asked == "all" else asked), **sizes)
     return None if asked == "all" else settings
 
 

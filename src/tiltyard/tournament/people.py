@@ -30,7 +30,7 @@ from tiltyard.judging import read_lines, require
 from tiltyard.tournament.artifacts import MatchLine, calibrated_path
 
 SPREADSHEET_CODE = ("=", "+", "-", "@", "\t", "\r")
-"""How a text begins that spreadsheets take for a formula."""
+"""How a text begins that spreadsheets take for a formula; it gets an apostrophe before it."""
 
 
 class DrawnSheet(msgspec.Struct, frozen=True):
@@ -63,7 +63,14 @@ def write_sheet(
     rows = _rows(folder, shown, key)
     key.with_draw(SheetDraw(of, tuple(row["label_id"] for row in rows))).write(folder)
     if out.suffix.lower() == ".csv":
-        write_text(out, _as_csv(rows), new_folder=False)
+        text = io.StringIO()
+        names = dict.fromkeys(name for row in sorted(rows, key=len, reverse=True) for name in row)
+        writer = csv.DictWriter(text, list(names), lineterminator="\n", restval="")
+        writer.writeheader()
+        for row in rows:
+            cells = ((name, f"'{cell}" if cell.startswith(SPREADSHEET_CODE) else cell) for name, cell in row.items())
+            writer.writerow(dict(cells))
+        write_text(out, text.getvalue(), new_folder=False)
     else:
         write_lines(out, rows)
     return DrawnSheet(len(rows), len(parts[chosen]), chosen, len(parts) > 1)
@@ -100,17 +107,6 @@ def _rows(folder: Path, shown: list[SheetMatchup], key: SheetKey) -> list[dict[s
     return [rows[one] for one in shown if one in rows]
 
 
-def _as_csv(rows: list[dict[str, str]]) -> str:
-    """The rows as CSV; a text that a spreadsheet would run as a formula gets an apostrophe before it."""
-    text = io.StringIO()
-    names = dict.fromkeys(name for row in sorted(rows, key=len, reverse=True) for name in row)
-    writer = csv.DictWriter(text, list(names), lineterminator="\n", restval="")
-    writer.writeheader()
-    for row in rows:
-        writer.writerow({name: f"'{cell}" if cell.startswith(SPREADSHEET_CODE) else cell for name, cell in row.items()})
-    return text.getvalue()
-
-
 class CalibratedBoard(msgspec.Struct, frozen=True, eq=False):
     """A dimension's board on people's scale, or why there is none."""
 
@@ -123,7 +119,7 @@ class CalibratedBoard(msgspec.Struct, frozen=True, eq=False):
     def record(self) -> dict[str, Any]:
         if self.board is None:
             return {"missing": self.missing}
-        return {"people": self.board.details["people"]}
+        return {"people": msgspec.to_builtins(self.board.details.people)}
 
 
 def check_label_file(path: Path) -> None:

@@ -14,16 +14,15 @@ import numpy as np
 
 from tiltyard.bank import STYLE, AnswerStyles
 from tiltyard.battles import BattleTable, Codes, Outcome, Source
-from tiltyard.boards import CENTRE, BradleyTerry, Leaderboard, RatingsFile, coefficients
+from tiltyard.boards import CENTRE, BradleyTerry, Coefficient, Leaderboard, RatingsFile, coefficients
 from tiltyard.decisions import mean_result, results_of_a
 from tiltyard.decisions.contrast import contrast
 from tiltyard.errors import TiltyardError
-from tiltyard.judging import MOST_INCONSISTENT, Case, Judgment, VerdictLabel, in_pairs, repeated, to_battle
+from tiltyard.judging import MOST_INCONSISTENT, BiasCounts, Case, Judgment, to_battle
 from tiltyard.pages import Table
-from tiltyard.ratings import elo
+from tiltyard.ratings import NO_ESTIMATE, Estimate, elo, win_rate
 from tiltyard.tournament.config import EloSettings
 from tiltyard.types import Floats
-from tiltyard.validity import NO_ESTIMATE, Estimate, share, win_rate
 
 LEVEL = 0.95
 
@@ -75,7 +74,7 @@ class StyleEffect(msgspec.Struct, frozen=True, kw_only=True):
 
     features: tuple[str, ...]
     """The features that were controlled for."""
-    points: dict[str, dict[str, float | None]] = {}
+    points: dict[str, Coefficient] = {}
     """By feature: `points` of a typical difference, and `ci_low` and `ci_high`."""
     missing: str | None = None
     """Why there is no controlled win rate, if so."""
@@ -103,9 +102,7 @@ class BaselineTable(msgspec.Struct, frozen=True, kw_only=True):
 def rate_against(table: BattleTable, baseline: str) -> BaselineTable | None:
     """The win rates of everyone else against the baseline; None without a battle.
 
-    Parameters:
-        table: The battles of a dimension, with the columns of `STYLE` if they are to be controlled for.
-        baseline: The entrant that everyone else met.
+    A style is controlled for where the battles have the columns of `STYLE`.
     """
     if not len(table):
         return None
@@ -225,7 +222,7 @@ def control_notes(table: BaselineTable) -> list[str]:
         if effect.missing is not None:
             notes.append(f"not controlled for {what}: {effect.missing}")
         for name, worth in effect.points.items():
-            points, low, high = worth["points"], worth["ci_low"], worth["ci_high"]
+            points, low, high = worth.points, worth.ci_low, worth.ci_high
             ends = "no interval" if low is None or high is None else f"{low:+.1f} … {high:+.1f}"
             notes.append(f"{what} control, {name}: {points:+.1f} points ({ends}) per typical difference")
     return notes
@@ -245,10 +242,6 @@ class JudgeHabits(msgspec.Struct, frozen=True):
     """Of the decisive judgments on answers of unequal length, the share won by the longer one."""
     repeats: Estimate = NO_ESTIMATE
     """Of every two verdicts on one question that was repeated, the share that is the same."""
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> JudgeHabits:
-        return cls(**{name: Estimate(**estimate) for name, estimate in record.items()})
 
     @property
     def unreliable(self) -> bool:
@@ -319,45 +312,6 @@ def is_uneven(estimate: Estimate) -> bool:
 def _percent(estimate: Estimate) -> str:
     low, high = estimate.low or 0.0, estimate.high or 0.0
     return f"{100 * (estimate.value or 0.0):.0f} % ({100 * low:.0f} to {100 * high:.0f})"
-
-
-class HabitCounts:
-    """Counts the habits of a judge as its judgments pass by; with `cases`, its preference for length too."""
-
-    def __init__(self, cases: Sequence[Case] | None = None) -> None:
-        self._cases = cases
-        self._numbers: dict[str, int] = {}
-        names = ("flips", "first_slot", "longer", "repeats")
-        self._hits = {name: (array("b"), array("i")) for name in names}
-
-    def _add(self, name: str, hit: bool, prompt: int) -> None:
-        hits, prompts = self._hits[name]
-        hits.append(hit)
-        prompts.append(prompt)
-
-    def counting(self, judgments: Iterable[Judgment]) -> Iterator[Judgment]:
-        for place, judgment in enumerate(judgments):
-            prompt = self._numbers.setdefault(judgment.prompt_id, len(self._numbers))
-            if len(judgment.raw) > 2:
-                for forward, swapped in in_pairs(judgment.raw):
-                    if forward.verdict.readable and swapped.verdict.readable:
-                        self._add("flips", forward.for_entrants is not swapped.for_entrants, prompt)
-                for same in repeated(judgment.raw):
-                    self._add("repeats", same, prompt)
-            elif len(judgment.raw) == 2 and judgment.status == "ok":
-                self._add("flips", judgment.inconsistent, prompt)
-            for verdict in judgment.raw:
-                if verdict.verdict in (VerdictLabel.A, VerdictLabel.B):
-                    self._add("first_slot", verdict.verdict is VerdictLabel.A, prompt)
-            if judgment.winner is not None and self._cases is not None:
-                case = self._cases[place]
-                longer = len(case.response_a) - len(case.response_b)
-                if longer:
-                    self._add("longer", (judgment.winner == judgment.entrant_a) == (longer > 0), prompt)
-            yield judgment
-
-    def habits(self) -> JudgeHabits:
-        return JudgeHabits(**{name: share(*columns) for name, columns in self._hits.items()})  # type: ignore[arg-type]
 
 
 class EloLine(msgspec.Struct, frozen=True):
@@ -441,8 +395,19 @@ def rate_dimension(
         level: Level of the Bradley–Terry intervals.
         amend: Changes the Bradley–Terry board before it is written: adaptive rounds add what they decided.
     """
-    counts = HabitCounts(cases)
-    battles = settled_battles(dimension, counts.counting(judgments), cases, styles)
+    counts = BiasCounts()
+
+    def counted() -> Iterator[Judgment]:
+        for place, judgment in enumerate(judgments):
+            counts.add(judgment)
+            if judgment.winner is not None and cases is not None:
+                case = cases[place]
+                longer = len(case.response_a) - len(case.response_b)
+                if longer:
+                    counts.count("longer", judgment.prompt_id, (judgment.winner == judgment.entrant_a) == (longer > 0))
+            yield judgment
+
+    battles = settled_battles(dimension, counted(), cases, styles)
     table = replace(battles, columns={name: battles.columns[name] for name in ("question_id", "judge_model")})
     anchor = None if baseline is None else (baseline, CENTRE)
     board, why = None, None if len(table) else "no judgment was settled"
@@ -471,7 +436,7 @@ def rate_dimension(
         board=None if board is None else RatingsFile.of(board, arena=dimension, judge_model=judge),
         board_missing=why,
         leaderboard=board,
-        habits=counts.habits(),
+        habits=JudgeHabits(*map(counts.rate, ("flip_rate", "first_slot_rate", "longer", "repeat_rate"))),
         against=None if baseline is None else rate_against(battles, baseline),
     )
 

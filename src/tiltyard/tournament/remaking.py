@@ -29,7 +29,6 @@ from tiltyard.judging import (
     RoundGoal,
     RoundSettings,
     Rubric,
-    Scoring,
     Verdict,
     Verdicts,
     judge,
@@ -55,9 +54,8 @@ from tiltyard.tournament.artifacts import (
 from tiltyard.tournament.config import EloSettings, wrong_elo
 from tiltyard.tournament.plan import MatchList, every_pair
 from tiltyard.tournament.rounds import ROUNDS_FILE, RoundsFile, RoundsResult, judge_in_rounds, rounds_file
-from tiltyard.tournament.run import rate_all, run_results
+from tiltyard.tournament.run import answers_check, gate, rate_all, run_results
 from tiltyard.tournament.scoring import ANSWERS_FOLDER, RESULTS_FILE, AnswerLine, DimensionScores, rate_scores
-from tiltyard.tournament.summary import answers_check, gate
 from tiltyard.types import FileStem
 
 Line = TypeVar("Line")
@@ -66,7 +64,7 @@ Result = TypeVar("Result")
 FOLLOWS = (*EloSettings.__struct_fields__, "pairs", "answers", "results")
 """What of a run's manifest its verdicts give, or is a rule by which they were rated; all else is its maker's word."""
 
-OTHER_WORDS = ("verdicts on canaries", "matches/matches.jsonl", JUDGE_PROMPTS, "usage.json")
+OTHER_WORDS = ("canaries", "matches/matches.jsonl", "texts in scores/", JUDGE_PROMPTS, "usage.json")
 
 CaseVerdicts = dict[Matchup, tuple[Verdict, ...]]
 """The verdicts of one judge, by case."""
@@ -75,13 +73,11 @@ CaseVerdicts = dict[Matchup, tuple[Verdict, ...]]
 class KeptJudge:
     """A judge of a run that is over, of which its verdicts are left."""
 
-    def __init__(self, name: str, recorded: CaseVerdicts, manifest: RunManifest) -> None:
+    def __init__(self, name: str, recorded: CaseVerdicts, repeats: int, *, both_orders: bool) -> None:
         self.name = name
         self.recorded = recorded
-        self.repeats = manifest.repeats or 1
-        given = [one for matchup, row in recorded.items() if matchup.entrant_b for one in row]
-        stated = bool(manifest.results and manifest.results.both_orders)
-        self.both_orders = any(one.position_swap for one in given) if given else stated
+        self.repeats = repeats
+        self.both_orders = both_orders or any(one.position_swap for row in recorded.values() for one in row)
 
     async def judge(self, plan: JudgingPlan, _: JudgingOptions) -> Verdicts:
         return KeptVerdicts(self, plan)
@@ -133,7 +129,12 @@ def remake(folder: Path, out: Path) -> Remade:
     for name, own in cases.items():
         lines = _lines(folder / "verdicts" / f"{name}.jsonl", Judgment)
         _record(recorded, [one.raw for one in lines], own, each)
-    scoring = _scoring(folder)
+    scoring = {}
+    if (folder / RESULTS_FILE).is_file():
+        stated = msgspec.convert(read_object(folder / RESULTS_FILE), dict[FileStem, DimensionScores])
+        for name, scores in stated.items():
+            weights = {criterion: weight for criterion, weight in scores.criteria.items() if weight is not None}
+            scoring[name] = make_scoring(scores.scale, weights or tuple(scores.criteria))
     answers = {name: _lines(folder / ANSWERS_FOLDER / f"{name}.jsonl", AnswerLine) for name in scoring}
     alone = {
         name: [
@@ -149,7 +150,8 @@ def remake(folder: Path, out: Path) -> Remade:
     }
     for name, scored in answers.items():
         _record(recorded, [one.raw for one in scored], alone[name], 1)
-    judges = [KeptJudge(name, recorded[name.casefold()], manifest) for name in names]
+    repeats, both = manifest.repeats or 1, manifest.results.both_orders
+    judges = [KeptJudge(name, recorded[name.casefold()], repeats, both_orders=both) for name in names]
     chosen: Judge = judges[0]
     if manifest.combine:
         chosen = PanelJudge(judges, folder=out, asking=AskingParts(prices=PriceTable({}, "")), combine=manifest.combine)
@@ -183,10 +185,10 @@ def remake(folder: Path, out: Path) -> Remade:
     )
     write_matches(out, matches)
     canaries = manifest.results.canaries or {}
-    scores = rate_scores(out, judged, scoring, matches, usage, None)
+    rated = rate_scores(out, judged, scoring, matches, usage, None)
     complete = answers_check(matches.cells_present, matches.cells_expected, manifest.entrants_without_answers or [])
     known_answers = msgspec.to_builtins(canaries)
-    checks = gate(complete, judged, standings, known_answers, scores.dimensions) if manifest.mode == "pilot" else []
+    checks = gate(complete, judged, standings, known_answers, rated.dimensions) if manifest.mode == "pilot" else []
     results = run_results(judged, standings, study_panel(judging_plan, judged), canaries, checks, None)
     results = msgspec.structs.replace(results, calibration=manifest.results.calibration)
     made = msgspec.structs.replace(
@@ -198,14 +200,14 @@ def remake(folder: Path, out: Path) -> Remade:
     )
     write_json(out / "manifest.json", msgspec.to_builtins(made))
     not_made = sorted(f"ratings/calibrated/{name}.json" for name in manifest.results.calibration or ())
-    if scoring and (canaries or b'"people' in (folder / RESULTS_FILE).read_bytes()):
+    if scoring and b'"people' in (folder / RESULTS_FILE).read_bytes():
         not_made.append(RESULTS_FILE)
     for name in not_made:
         if (folder / name).is_file():
             copy_file(folder / name, out / name)
     rules = {**msgspec.to_builtins(elo), "baseline": baseline, "combine": manifest.combine or None}
     looks = rounds and f"{rounds.until} (level {rounds.level}, at most {rounds.planned_looks})"
-    rules |= {"repeats": manifest.repeats or None, "rounds until": looks}
+    rules |= {"repeats": manifest.repeats or None, "rounds until": looks, "orders": 1 + judged.both_orders}
     asked = [case.matchup for own in (*cases.values(), *alone.values()) for case in own]
     models = {name for one in asked for name in (one.entrant_a, one.entrant_b) if name} | {*manifest.entrants}
     rules |= {f"scores of {name}": f"{how.scale.name} {how.criteria or ''}" for name, how in scoring.items()}
@@ -219,17 +221,6 @@ def remake(folder: Path, out: Path) -> Remade:
 
 def _lines(path: Path, kind: type[Line]) -> list[Line]:
     return [one for _, one in read_lines(require(path, path.parents[1]), msgspec.json.Decoder(kind))]
-
-
-def _scoring(folder: Path) -> dict[str, Scoring]:
-    if not (folder / RESULTS_FILE).is_file():
-        return {}
-    stated = msgspec.convert(read_object(folder / RESULTS_FILE), dict[FileStem, DimensionScores])
-    result = {}
-    for name, one in stated.items():
-        weights = {criterion: weight for criterion, weight in one.criteria.items() if weight is not None}
-        result[name] = make_scoring(one.scale, weights or tuple(one.criteria))
-    return result
 
 
 def _record(

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from tiltyard.battles import Outcome
-from tiltyard.boards import Leaderboard, percent
+from tiltyard.boards import Leaderboard, RoundsFacts, percent
 from tiltyard.errors import OptionError
 from tiltyard.files import write_json
 from tiltyard.judging import (
@@ -292,8 +292,9 @@ async def judge_in_rounds(
     cases_of = {name: some_cases(state.cases, np.flatnonzero(state.rounds.judged)) for name, state in states.items()}
     whole = JudgingPlan(judging_plan.rubrics, cases_of, judging_plan.canaries)
     kept = await judge(whole, chosen, skip_judging=True, single_order=True)
-    panel = None if kept.panel is None else kept.panel.with_stats(member_stats)
-    judged = msgspec.structs.replace(kept, stats={name: state.stats for name, state in states.items()}, panel=panel)
+    if kept.panel is not None:
+        kept.panel.member_stats = member_stats  # of all rounds
+    judged = msgspec.structs.replace(kept, stats={name: state.stats for name, state in states.items()})
     return RoundsResult(settings, states, whole, judged)
 
 
@@ -314,33 +315,29 @@ def board_after_rounds(board: Leaderboard, rounds: RoundsFile, dimension: str, e
             first = entry.model in record.contenders
             low, high = (1, 1 if record.settled else high) if first else (max(2, low), max(2, high or 2))
         entries.append(replace(entry, rank_low=low, rank_high=high))
-    told = {
-        **board.settings,
-        "rounds": {
-            "until": str(goal),
-            "looks": record.looks,
-            "planned_looks": rounds.planned_looks,
-            "level": rounds.level,
-            "stopped": record.stopped,
-            "ranks": _ranks_words(goal, rounds),
-        },
-    }
+    ranks = f"{percent(rounds.interval_level)} range of places, adjusted for all comparisons"
+    if goal.kind == "order":
+        ranks = (
+            f"{percent(rounds.level)} range of places, as the rounds decided, adjusted for all comparisons and looks"
+        )
+    elif goal.kind == "top":
+        ranks = f"who could be first is what the rounds decided ({percent(rounds.level)}); otherwise {ranks}"
+    facts = RoundsFacts(
+        until=str(goal),
+        looks=record.looks,
+        planned_looks=rounds.planned_looks,
+        level=rounds.level,
+        stopped=record.stopped,
+        ranks=ranks,
+    )
+    settings = msgspec.structs.replace(board.settings, rounds=facts)
     remarks = (
         f"adaptive rounds until {goal}, stopped after {record.looks} of at most {rounds.planned_looks}: "
         f"{record.stopped}",
         f"intervals are at {percent(rounds.interval_level)}, so that each holds with {percent(rounds.level)} "
         f"whichever of the {rounds.planned_looks} planned looks was the last",
     )
-    return replace(board, entries=tuple(entries), settings=told, remarks=(*board.remarks, *remarks))
-
-
-def _ranks_words(goal: RoundGoal, rounds: RoundsFile) -> str:
-    if goal.kind == "order":
-        return f"{percent(rounds.level)} range of places, as the rounds decided, adjusted for all comparisons and looks"
-    wide = f"{percent(rounds.interval_level)} range of places, adjusted for all comparisons"
-    if goal.kind == "top":
-        return f"who could be first is what the rounds decided ({percent(rounds.level)}); otherwise {wide}"
-    return wide
+    return replace(board, entries=tuple(entries), settings=settings, remarks=(*board.remarks, *remarks))
 
 
 def decision_words(state: DimensionRounds) -> str:

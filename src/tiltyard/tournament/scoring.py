@@ -29,6 +29,7 @@ from tiltyard.ratings import (
     separation,
 )
 from tiltyard.scores import ReadScoresOptions, ScoreTable, holds_scores, read_scores
+from tiltyard.tournament.artifacts import own_counts
 from tiltyard.tournament.config import Setup
 from tiltyard.tournament.people import check_label_file
 from tiltyard.tournament.plan import MatchList
@@ -317,15 +318,15 @@ def rate_scores(
         )
         write_lines(folder / ANSWERS_FOLDER / f"{dimension}.jsonl", lines)
         metrics, boards[dimension], why = _metrics(dimension, how, cases, rows, people)
-        pairs, stats = judged.judgments.get(dimension), judged.stats[scores_of(dimension)]
+        pairs, counts = judged.judgments.get(dimension), own_counts(judged, scores_of(dimension))
         results[dimension] = DimensionScores(
             dimension=dimension,
             scale=how.scale.name,
             criteria=dict(zip(how.criteria, how.weights or (None,) * len(how.criteria), strict=True)),
             answers=len(scored),
             failed=sum(one.status != "ok" for one in scored),
-            failures=dict(stats.failures),
-            missing=stats.missing,
+            failures=dict(counts.failed_verdicts),
+            missing=counts.missing_verdicts,
             metrics=metrics,
             people_missing=why or msgspec.UNSET,
             against_pairs=msgspec.UNSET if pairs is None else _against_pairs(how, dimension, scored, pairs, usage),

@@ -116,8 +116,8 @@ def _missing(source: str | Path) -> str:
 
 
 def _anchor(stated: RatingsFile) -> tuple[str, float] | None:
-    anchor = stated.details.get("anchor")
-    return (str(anchor["model"]), float(anchor["rating"])) if isinstance(anchor, dict) else None
+    anchor = stated.settings.anchor
+    return (anchor.model, anchor.rating) if anchor else None
 
 
 def _differences(made: StaticSite, stated: Mapping[str | None, RatingsFile]) -> list[str]:

@@ -7,6 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from tiltyard.battles import BattleTable, Opened, check_tie_band
 from tiltyard.boards import SUFFIXES as SUFFIXES
 from tiltyard.boards import (
@@ -140,5 +142,5 @@ def _compared(board: Leaderboard, earlier: Any) -> Leaderboard:
         return board
     is_file = isinstance(earlier, str | Path)
     moved = board.changes_since(RatingsFile.read(earlier) if is_file else earlier)
-    comparison = {"with": str(earlier) if is_file else "another board", **moved.to_dict()}
-    return replace(board, details={**board.details, "comparison": comparison})
+    comparison = structs.replace(moved, with_=str(earlier) if is_file else "another board")
+    return replace(board, details=structs.replace(board.details, comparison=comparison))

@@ -97,8 +97,7 @@ def _check_lines(source: str, kept: KeptProof) -> Finding:
     path = Path(source)
     heads: list[Head | HeadFile] = []
     if _is_address(source):
-        site = None if source.endswith((".jsonl", ".jsonl.gz")) else source.rstrip("/")
-        address = source if site is None else site + WITNESS_PATH
+        address = source if source.endswith((".jsonl", ".jsonl.gz")) else source.rstrip("/") + WITNESS_PATH
         lines = RemoteHost(address).lines(address)
         heads = _heads_of_site(source.removesuffix(WITNESS_PATH)) if address.endswith(WITNESS_PATH) else []
     elif path.is_file():
@@ -106,9 +105,7 @@ def _check_lines(source: str, kept: KeptProof) -> Finding:
     elif path.is_dir():
         raise OptionError(f"{source} is a folder without published.json: {VERIFIABLE}")
     else:
-        raise OptionError(
-            f"there is no file or folder {source}. Name a published board or a witness file, or its address."
-        )
+        raise OptionError(f"there is no file or folder {source}: {VERIFIABLE}")
     first = next(lines, b"")
     if not first.startswith(b'{"witness":'):
         raise OptionError(f"{source} cannot be verified: {VERIFIABLE}")

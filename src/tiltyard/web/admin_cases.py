@@ -13,7 +13,6 @@ from tiltyard.arena import (
     CastVote,
     Effects,
     ScreenedAnswers,
-    ScreenedState,
     Screening,
     VoteStanding,
     copy_of,
@@ -135,7 +134,7 @@ class Screener:
 
     def _found(self) -> ScreeningReport:
         store = self._store
-        state, votes = self._follows.look(lambda state, votes: (ScreenedState.of(state), votes.copy()))
+        state, votes = self._follows.look(lambda state, votes: (copy_of(state, ()), votes.copy()))
         result = screen(store, state, votes=votes, answers=self._answers)
         flagged = latest_events(store, ["flagged"], FLAGS_READ)
         events = latest_events(store, ["excluded"], EXCLUSIONS_SHOWN)

@@ -16,7 +16,7 @@ import msgspec
 
 from tiltyard.arena import SECOND, TooMany, clock
 from tiltyard.arena.store import Quota, QuotaCounter, Store, end_session, is_ended
-from tiltyard.validity import limit_key
+from tiltyard.web.networks import limit_key
 from tiltyard.web.settings import SiteSettings
 from tiltyard.web.visitors import derived_key
 

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from tiltyard.arena import MODEL_VOTES, OFFICIAL_FROM, SHADOW_PHASE, BoardRow, OfflineRow
+from tiltyard.arena import MODEL_VOTES, OFFICIAL_FROM, SHADOW_PHASE, Badge, BoardRow, OfflineRow
 from tiltyard.arena.following import ModelFacts, Movement, ThenRow
 from tiltyard.pages import Scale, count, percent, points, signed
-from tiltyard.validity import Badge
 
 Key = float | int | str | None
 

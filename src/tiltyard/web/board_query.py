@@ -11,9 +11,8 @@ from urllib.parse import urlencode
 import msgspec
 from msgspec.structs import replace
 
-from tiltyard.arena import SHADOW_PHASE
+from tiltyard.arena import SHADOW_PHASE, Badge
 from tiltyard.arena.following import Snapshot, VotePart, day_end, day_of
-from tiltyard.validity import Badge
 from tiltyard.web.board_columns import CATEGORY_COLUMNS, CHOSEN_BY_DEFAULT, COLUMNS, FIXED
 
 MOST_ASKED = 200

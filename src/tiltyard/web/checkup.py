@@ -28,7 +28,7 @@ import msgspec
 from tiltyard.arena import Policy
 from tiltyard.arena.store import OLD_SECRET_DAYS, Outside, Store, backlog, events_ahead, latest_blocks, server_time
 from tiltyard.errors import StoreError
-from tiltyard.validity import shared_block
+from tiltyard.web.networks import shared_block
 from tiltyard.web.settings import ADMIN_SECRET_VARIABLE, SECRET_LENGTH, SECRET_VARIABLE
 
 DAY = 86_400

@@ -16,8 +16,8 @@ from typing import Any
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from tiltyard.validity import client_address
 from tiltyard.web.failures import Failure, answer_error, busy
+from tiltyard.web.networks import client_address
 from tiltyard.web.settings import SiteSettings
 
 YEAR_SECONDS = 31_536_000

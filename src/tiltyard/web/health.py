@@ -27,11 +27,11 @@ from tiltyard import __version__
 from tiltyard.arena import SECOND, ArenaState, ThreadHealth, TooMany, clock
 from tiltyard.arena.store import Backlog, KindCounts, backlog, latest_blocks
 from tiltyard.errors import ArenaError, StoreError
-from tiltyard.validity import SharedBlock, limit_key, shared_block
 from tiltyard.web.admin_gate import GUESS_SECONDS, GUESSES
 from tiltyard.web.checkup import TOKEN_HEADER, is_doctor
 from tiltyard.web.engine import PATIENCE_SECONDS, TrialWrite
 from tiltyard.web.failures import RETRY_SECONDS
+from tiltyard.web.networks import SharedBlock, limit_key, shared_block
 from tiltyard.web.site import Site
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"

@@ -17,18 +17,19 @@ from msgspec.structs import replace
 from tiltyard.arena import (
     MODEL_VOTES,
     SHADOW_PHASE,
+    Badge,
     BoardIntervals,
     BoardRow,
     BoardVerdict,
     LiveBoard,
     OfflineBoard,
+    Publication,
     Standing,
     board_verdict,
 )
 from tiltyard.arena.following import PartBoard, Snapshot
 from tiltyard.arena.verdict import verdict
 from tiltyard.pages import Html, Scale
-from tiltyard.validity import Badge, Publication
 from tiltyard.web.board_columns import CATEGORY_COLUMNS, COLUMNS, PART_COLUMNS, BoardLine
 from tiltyard.web.board_query import NOT_THERE, BoardQuery, as_public
 from tiltyard.web.rendering import environment

@@ -9,13 +9,12 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from tiltyard.arena import CastVote, Choice, VoteStanding
+from tiltyard.arena import CastVote, Choice, VoteStanding, expected_scores
 from tiltyard.arena.following import ModelFacts, Snapshot
 from tiltyard.arena.store import ShownMatchup, voted_matchups
 from tiltyard.bank import AnswerKind
 from tiltyard.pages import Html
-from tiltyard.ratings import normal_quantile
-from tiltyard.validity import expected_scores, wilson
+from tiltyard.ratings import normal_quantile, wilson
 from tiltyard.web.answer_files import PublicAnswer
 from tiltyard.web.leaderboard import withholds
 from tiltyard.web.model import result_for

@@ -35,6 +35,7 @@ from tiltyard.arena import (
     both_bad_trend,
     by_prompt,
     completeness,
+    expected_scores,
     leanings,
     public_prompts,
     published_estimator,
@@ -46,9 +47,9 @@ from tiltyard.arena.model_detail import model_detail
 from tiltyard.battles import Outcome
 from tiltyard.decisions import EstimatedDifference, compare_in
 from tiltyard.errors import TiltyardError
+from tiltyard.ratings import CalibrationCurve
 from tiltyard.reporting import GridCell, GridRow
 from tiltyard.reporting.grid import grid
-from tiltyard.validity import CalibrationCurve, expected_scores
 from tiltyard.web.addresses import compare_address, model_address
 from tiltyard.web.leaderboard import public_row
 

@@ -29,7 +29,6 @@ from tiltyard.decisions import POINTS, EstimatedDifference, side
 from tiltyard.errors import ArenaError
 from tiltyard.pages import Html, shortened
 from tiltyard.reporting import rule_numbers, week_view, worth_knowing
-from tiltyard.validity import address_block
 from tiltyard.web import charts, reports
 from tiltyard.web.addresses import compare_address, model_address
 from tiltyard.web.answer_files import PublicAnswer
@@ -47,6 +46,7 @@ from tiltyard.web.model import (
     model_page,
     prompt_grid,
 )
+from tiltyard.web.networks import address_block
 from tiltyard.web.page_cache import Key, has_already, tag_of
 from tiltyard.web.rendering import fingerprint, render
 from tiltyard.web.site import Site, site_of

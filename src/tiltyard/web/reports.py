@@ -32,13 +32,13 @@ PUBLIC_IN_SHADOW = ("since", "until", "phase", "votes", "voters", "blind", "even
 
 def out_of_bounds(report: WeeklyReport) -> list[tuple[str, str]]:
     """What the report found that should not be so: the section that tells more, and a sentence."""
-    fair, churn = report.exposure, report.churn
-    unfair = int((~fair.within).sum()) if len(report.board.rows) else 0
-    thin = sum(pair.completeness < 1.0 for pair in report.pairs)
+    fair, churn = report.coverage_fairness, report.top_churn
+    unfair = sum(not one.within for one in fair.models)
+    thin = sum(pair.completeness < 1.0 for pair in report.pair_completeness)
     counted = (
         ("fairness", unfair, "model", "shown too often or too rarely"),
         ("pairs", thin, "adjacent pair", "short of votes"),
-        ("confidence", len(report.stability.left_band), "model", "outside the band of a week ago"),
+        ("confidence", len(report.confidence_stability.left_band), "model", "outside the band of a week ago"),
         ("churn", churn.beyond_bands, "swap", "of ranks beyond what the bands explain"),
         ("flags", len(report.quality), "model", "with many both-bad votes"),
     )
@@ -98,7 +98,7 @@ def validity_values(study: Study) -> LiveValidityReport:
                 before.deviation if before else None,
                 now.rating,
                 now.deviation,
-                row.model in report.stability.left_band,
+                row.model in report.confidence_stability.left_band,
             )
             for row, before, now in bands(report)
         ),

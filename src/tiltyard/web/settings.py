@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from tiltyard.errors import OptionError
-from tiltyard.validity import trusted_networks
+from tiltyard.web.networks import trusted_networks
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Network, IPv6Network

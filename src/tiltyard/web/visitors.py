@@ -35,9 +35,9 @@ from tiltyard.arena import (
     session_quotas,
 )
 from tiltyard.arena.store import Quota, check_invitation, forget_cookie, hashed
-from tiltyard.validity import networks_of
 from tiltyard.web.engine import Engine
 from tiltyard.web.failures import Failure
+from tiltyard.web.networks import networks_of
 from tiltyard.web.settings import SiteSettings
 
 NAME_BYTES = 16

@@ -23,9 +23,8 @@ from tiltyard.arena.events import Erased
 from tiltyard.arena.following.parts import KeptParts, PartBoard, VotePart, counts_by
 from tiltyard.arena.following.recent_events import RecentEvents
 from tiltyard.arena.following.replay import findings_of, movements, rated, replay
-from tiltyard.arena.following.snapshots import WEEK_DAYS, Snapshot, Study, snapshot_of, swaps_of, weekly_of, with_swaps
+from tiltyard.arena.following.snapshots import WEEK_DAYS, Snapshot, Study, snapshot_of, with_swaps
 from tiltyard.arena.ratings import Ratings, ratings_of
-from tiltyard.arena.service import clock
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import checkpoints, log
 from tiltyard.arena.store.database import Connection
@@ -33,9 +32,10 @@ from tiltyard.arena.store.matchups import final_from, public_until
 from tiltyard.arena.store.store import Store
 from tiltyard.arena.store.witnessing import record_hourly
 from tiltyard.arena.thread_health import ThreadHealth
-from tiltyard.arena.units import DAY, SECOND
+from tiltyard.arena.units import DAY, SECOND, clock
 from tiltyard.arena.votes import CastVote, VoteColumns
 from tiltyard.arena.voting import CLOCK_MARGIN
+from tiltyard.arena.weekly import weekly_report
 from tiltyard.arena.weights import blocks_to_swap, contested_models, weighed
 from tiltyard.bank import measure_style
 from tiltyard.errors import StoreError
@@ -133,11 +133,7 @@ class Observatory:
     def hand_over(self, listener: Callable[[Ratings, int], None]) -> None:
         """Pass ratings and the last event that is in them to matchmaking, now and after every publication."""
         self._listener = listener
-        self._tell(self.snapshot)
-
-    def _tell(self, snapshot: Snapshot) -> None:
-        if self._listener is not None:
-            self._listener(snapshot.study.ratings, snapshot.study.seq)
+        listener(self.snapshot.study.ratings, self.snapshot.study.seq)
 
     def close(self) -> None:
         """Stop following and close the database. A slow study does not use it, so it is not waited for long."""
@@ -161,7 +157,6 @@ class Observatory:
         return self._snapshot
 
     def refresh(self) -> Snapshot:
-        """Follow the log as far as it is public now, and publish everything anew."""
         with self._moving:
             self._catch_up()
             self._publish(self._study())
@@ -207,7 +202,6 @@ class Observatory:
         return {cell: self._styles[name] for cell, name in ids.items() if name in self._styles}
 
     def votes_of(self, voter: str) -> list[CastVote]:
-        """One voter's votes in log order, whether they count or not."""
         return self.look(lambda _, votes: votes.of_voter(voter))
 
     def texts(self, keys: Iterable[tuple[str, str]]) -> Mapping[tuple[str, str], str]:
@@ -350,7 +344,9 @@ class Observatory:
         swapped_by = {pair: number for pair, number in zip(pairwise(order), blocks, strict=True) if number is not None}
         result = findings_of(votes, offline, again, policy, shown.phase, raw)
         with self._state:
-            weekly = weekly_of(shown, self._recent_events, followed, votes, looks[:-1], result)
+            days_known = tuple(look for look in looks[:-1] if look.standings) or looks[-2:-1]
+            period = self._recent_events.period(days[0], shown.latest, shown, days_known, followed, votes)
+            weekly = weekly_report(shown, period, result)
             study = Study(
                 seq=state.seq,
                 votes=votes,
@@ -371,7 +367,6 @@ class Observatory:
         return study
 
     def _run_slow_studies(self) -> None:
-        """Boards of parts that are asked for; with many models, from time to time votes-to-swap."""
         self._parts.follow(self.snapshot, self._ended.is_set)
         study, pace = self.snapshot.study, self._pace
         ended, took = self._swapped
@@ -383,7 +378,7 @@ class Observatory:
         self._swapped = (time.monotonic(), time.monotonic() - began)
         if offline is None:
             return
-        self._swaps = swaps_of(offline)
+        self._swaps = {(above.model, below.model): above.votes_to_swap for above, below in pairwise(offline.rows)}
         with self._moving:
             study = self.snapshot.study
             if study.offline is not None:
@@ -394,4 +389,5 @@ class Observatory:
         with self._state:
             edition = 1 if self._snapshot is None else self._snapshot.edition + 1
             self._snapshot = snapshot_of(self._following(), self._hash, study, edition)
-        self._tell(self._snapshot)
+        if self._listener is not None:
+            self._listener(study.ratings, study.seq)

@@ -112,21 +112,17 @@ def days_of(votes: VoteTable) -> list[str]:
     return [(first + timedelta(days=n)).isoformat() for n in range((last - first).days + 1)]
 
 
-def known_part(snapshot: Snapshot, part: VotePart) -> VotePart | None:
-    """The part if there can be votes in it: its category, language, kind and day occur; None otherwise.
+def has_votes(snapshot: Snapshot, part: VotePart) -> bool:
+    """Whether there can be votes in a part: its category, language, kind and day occur.
 
     A day on which voting was still going on, or had not begun, has no board of its own.
     """
     study = snapshot.study
     names = ((part.category, study.categories), (part.language, study.languages), (part.kind, study.kinds))
-    for asked, there in names:
-        if asked and asked not in there:
-            return None
-    if part.day:
-        days = days_of(study.votes)
-        if not days or not days[0] <= part.day <= days[-1]:
-            return None
-    return part
+    if any(asked and asked not in there for asked, there in names):
+        return False
+    days = days_of(study.votes) if part.day else []
+    return not part.day or (bool(days) and days[0] <= part.day <= days[-1])
 
 
 def votes_in(snapshot: Snapshot, part: VotePart) -> VoteTable:
@@ -226,7 +222,7 @@ class KeptParts:
 
     def get(self, snapshot: Snapshot, part: VotePart) -> PartBoard | None:
         """The board of a part, which may be that of the last study; None if no vote can be in it."""
-        if known_part(snapshot, part) is None:
+        if not has_votes(snapshot, part):
             return None
         with self._lock:
             kept = self._kept.get(part)
@@ -248,7 +244,7 @@ class KeptParts:
         for part, (seq, asked, _) in kept:
             if seq >= snapshot.study.seq or ended():
                 continue
-            wanted = time.monotonic() - asked < FOLLOWED_SECONDS and known_part(snapshot, part) is not None
+            wanted = time.monotonic() - asked < FOLLOWED_SECONDS and has_votes(snapshot, part)
             board = part_board(snapshot, part, self._styles) if wanted else None
             with self._lock:
                 if board is None:

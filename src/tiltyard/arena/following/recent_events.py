@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from tiltyard.arena import events as e
 from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.votes import NumberedTexts, VoteColumns, view_of
-from tiltyard.arena.weekly import Note, ServedPairs, closed_only, note_of
+from tiltyard.arena.votes import NumberedTexts, VoteColumns, VoteTable, view_of
+from tiltyard.arena.weekly import BoardAt, Note, Period, ServedPairs, note_of
 
 
 class _OpenMatchup(NamedTuple):
@@ -51,7 +51,6 @@ class RecentEvents:
         self._drop_before(latest - self._keep)
 
     def served(self, since: int, votes: VoteColumns) -> ServedPairs:
-        """Counts of matchups with a counted vote since a time, by model and side, and by lane."""
         inside = np.flatnonzero(view_of(self._served_at) >= since)
         inside = inside[votes.are_counted(view_of(self._vote)[inside])]
         lanes, at = view_of(self._lane)[inside], view_of(self._served_at)[inside]
@@ -65,10 +64,32 @@ class RecentEvents:
         )
 
     def kinds(self, since: int, state: ArenaState) -> Mapping[str, int]:
-        """How many events of each kind there were since a time; a matchup counts as served once it is closed."""
-        inside = view_of(self._kind)[view_of(self._at) >= since]
-        still_open = (name for name, served in self._open.items() if served.at >= since)
-        return closed_only(self._counts(inside), still_open, state)
+        counts = self._counts(view_of(self._kind)[view_of(self._at) >= since])
+        if "matchup_served" in counts:
+            in_flight = state.schedule.in_flight
+            counts["matchup_served"] -= sum(at >= since and name in in_flight for name, (at, *_) in self._open.items())
+        return counts
+
+    def period(
+        self,
+        since: int,
+        until: int,
+        state: ArenaState,
+        looks: tuple[BoardAt, ...],
+        followed: VoteColumns,
+        votes: VoteTable,
+    ) -> Period:
+        """The days from `since` on, for the report at a state: `followed` are its votes, `votes` those that count."""
+        return Period(
+            since=since,
+            until=until,
+            looks=looks,
+            votes=votes,
+            served=self.served(since, followed),
+            events=self.kinds(since, state),
+            flags=self.notes(since, "flagged"),
+            exclusions=self.notes(since, "excluded", "restored"),
+        )
 
     def notes(self, since: int, *kinds: str) -> tuple[Note, ...]:
         return tuple(note for at, kind, note in self._notes if kind in kinds and at >= since)

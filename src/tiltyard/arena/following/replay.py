@@ -15,10 +15,12 @@ import numpy as np
 
 from tiltyard.arena import events as e
 from tiltyard.arena.board import OFFICIAL_FROM, Evidence, LiveBoard, raw_ratings
+from tiltyard.arena.churn import BAND, Known
 from tiltyard.arena.following.recent_events import RecentEvents
 from tiltyard.arena.model_detail import RatingPath
 from tiltyard.arena.offline import OfflineBoard, offline_board, on_scale
 from tiltyard.arena.policy import IntervalRules, Policy
+from tiltyard.arena.publication import CONFIDENCE_POINTS, Badge, within_points
 from tiltyard.arena.ratings import Ratings, legacy_elo, rate_votes, ratings_of
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.units import DAY
@@ -26,20 +28,16 @@ from tiltyard.arena.votes import VoteColumns, VoteTable
 from tiltyard.arena.weekly import BoardAt, Findings, Period
 from tiltyard.arena.weights import weighed
 from tiltyard.errors import TiltyardError
-from tiltyard.ratings import Glicko2State, rate_battles_history
-from tiltyard.types import Floats, Ints
-from tiltyard.validity import (
-    BAND,
-    CONFIDENCE_POINTS,
-    Badge,
+from tiltyard.ratings import (
     CalibrationCurve,
     ConfidenceBin,
-    Known,
+    Glicko2State,
     confidence_bins,
     predictions,
-    within_points,
+    rate_battles_history,
 )
-from tiltyard.validity.calibration import calibration
+from tiltyard.ratings.calibration import calibration
+from tiltyard.types import Floats, Ints
 
 ORDER_LOOKS = 4
 """How often within the window the order is looked at, the first time at its beginning."""
@@ -145,16 +143,7 @@ def period_of_log(events: Iterable[e.Event], since: int, *, every: int = DAY) ->
     votes = weighed(columns.table(state.catalog, with_ids=True), state.policy.defences)
     again = replay(votes, state.policy)
     state.show(ratings_of(again.end, votes, state.policy.rating))
-    return state, Period(
-        since=since,
-        until=state.at,
-        looks=again.looks(times),
-        votes=votes,
-        served=recent.served(since, columns),
-        events=recent.kinds(since, state),
-        flags=recent.notes(since, "flagged"),
-        exclusions=recent.notes(since, "excluded", "restored"),
-    )
+    return state, recent.period(since, state.at, state, again.looks(times), columns, votes)
 
 
 class Movement(msgspec.Struct, frozen=True):
@@ -235,25 +224,17 @@ def evidence_of(
         if row.rank_low is not None and row.rank_high is not None
     }
     share = float(np.bincount(votes.voter).max()) / len(votes) if len(votes) else None
-    return Evidence(places, share, _earlier(votes, again, policy, phase, enabled))
-
-
-def _earlier(
-    votes: VoteTable, again: Replay, policy: Policy, phase: int, enabled: Sequence[str]
-) -> tuple[dict[str, int], ...] | None:
-    """Every model's place at several times over the last window of counted votes; None where there are fewer votes."""
     window = policy.window_matchups
     if len(votes) <= window:
-        return None
+        return Evidence(places, share, None)
     cuts = [len(votes) - window * (ORDER_LOOKS - look) // ORDER_LOOKS for look in range(ORDER_LOOKS)]
-    scores = [score for score, _, _ in scores_after(votes, again, policy, phase, cuts)]
     numbers = {name: number for number, name in enumerate(votes.models)}
     chosen = [numbers[name] for name in enabled if name in numbers]
-    result = []
-    for score in scores:
+    earlier = []
+    for score, _, _ in scores_after(votes, again, policy, phase, cuts):
         order = sorted(chosen, key=lambda model: (-score[model], model))
-        result.append({votes.models[model]: place for place, model in enumerate(order, start=1)})
-    return tuple(result)
+        earlier.append({votes.models[model]: place for place, model in enumerate(order, start=1)})
+    return Evidence(places, share, tuple(earlier))
 
 
 def scores_after(

@@ -12,17 +12,17 @@ from numpy.typing import NDArray
 
 from tiltyard.arena.blindness import is_blind
 from tiltyard.arena.board import Evidence, LiveBoard, live_board
-from tiltyard.arena.following.recent_events import RecentEvents
 from tiltyard.arena.following.replay import Movement, Replay
 from tiltyard.arena.offline import OfflineBoard
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.ratings import Ratings
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.units import HOUR
-from tiltyard.arena.votes import VoteColumns, VoteTable
-from tiltyard.arena.weekly import BoardAt, Findings, Period, WeeklyReport, weekly_report
+from tiltyard.arena.votes import VoteTable
+from tiltyard.arena.weekly import WeeklyReport
 from tiltyard.arena.weights import ContestedModel
 from tiltyard.errors import ArenaError
+from tiltyard.types import named
 
 Ints = NDArray[np.int32]
 
@@ -144,15 +144,7 @@ def snapshot_of(state: ArenaState, log_hash: str, study: Study, edition: int) ->
         board=live_board(state, evidence=study.evidence),
         models=tuple(
             ModelFacts(
-                number,
-                card.model,
-                card.display_name,
-                card.provider,
-                card.licence,
-                card.link,
-                enabled,
-                card.price,
-                card.speed,
+                number=number, enabled=enabled, **named(card, "model display_name provider licence link price speed")
             )
             for number, (card, enabled) in enumerate(zip(catalog.models, catalog.model_enabled, strict=True))
         ),
@@ -174,34 +166,6 @@ def _frozen(grid: Ints) -> Ints:
     copy = grid.copy()
     copy.flags.writeable = False
     return copy
-
-
-def weekly_of(
-    state: ArenaState,
-    recent_events: RecentEvents,
-    followed: VoteColumns,
-    votes: VoteTable,
-    days: tuple[BoardAt, ...],
-    result: Findings,
-) -> WeeklyReport:
-    """The report on those days, from the state at their end."""
-    since = days[0].at
-    period = Period(
-        since=since,
-        until=state.latest,
-        looks=tuple(look for look in days if look.standings) or days[-1:],
-        votes=votes,
-        served=recent_events.served(since, followed),
-        events=recent_events.kinds(since, state),
-        flags=recent_events.notes(since, "flagged"),
-        exclusions=recent_events.notes(since, "excluded", "restored"),
-    )
-    return weekly_report(state, period, result)
-
-
-def swaps_of(board: OfflineBoard) -> Mapping[tuple[str, str], int | None]:
-    """Votes-to-swap of two neighbours, by pair."""
-    return {(above.model, below.model): above.votes_to_swap for above, below in pairwise(board.rows)}
 
 
 def with_swaps(board: OfflineBoard, swaps: Mapping[tuple[str, str], int | None]) -> OfflineBoard:

@@ -5,11 +5,7 @@ from typing import TYPE_CHECKING
 from tiltyard.faces import names_on_demand
 
 if TYPE_CHECKING:
-    from tiltyard.arena.matchmaking.choosing import REPEATS, Matchmaker
-    from tiltyard.arena.matchmaking.matchup import Chooser, ChosenMatchup, FollowsLog, SeenMatchups, served_event
-
-__all__ = [
-    "REPEATS", "Chooser", "ChosenMatchup", "FollowsLog", "Matchmaker", "SeenMatchups", "served_event",
-]
+    from tiltyard.arena.matchmaking.fairness import THREE_SIGMA
+    from tiltyard.arena.matchmaking.matchup import ChosenMatchup, SeenMatchups
 
 __getattr__ = names_on_demand(__name__)

@@ -122,7 +122,7 @@ def _by_lane(view: VoterView, rng: np.random.Generator) -> ChosenMatchup:
 
 def _seated(picked: Pick, lane: Lane, probability: float, rng: np.random.Generator, note: str = "") -> ChosenMatchup:
     a, b = (picked.first, picked.second) if rng.random() < 0.5 else (picked.second, picked.first)
-    return ChosenMatchup(a, b, picked.prompt, lane, note + picked.reason, probability)
+    return ChosenMatchup(a, b, picked.prompt, lane, note + picked.reason, probability, picked.meeting)
 
 
 def _oldest(view: VoterView, shown: SeenMatchups) -> Pick:

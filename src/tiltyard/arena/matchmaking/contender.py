@@ -7,55 +7,16 @@ last place that the publication rules look at. Beyond the band that makes anchor
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Sequence
-from typing import Literal
 
 import msgspec
 import numpy as np
 
-from tiltyard.arena.matchmaking.matchup import LEVEL, Pick, draw, draw_one
+from tiltyard.arena.matchmaking.matchup import LEVEL, ContenderMeeting, MeetingKind, Pick, draw, draw_one
 from tiltyard.arena.matchmaking.voter_view import VoterView, draw_prompt, least_met
 from tiltyard.arena.tallies import pair_of
 
 Places = Sequence[int]
-Kind = Literal["neighbour", "close", "challenger"]
-
-REASONS = {
-    "above": "and the neighbour above",
-    "below": "and the neighbour below",
-    "close": "and the contender closest in rating",
-    "challenger": "and challenger",
-}
-SHORT = ", below their floor of votes"
-_REASON = re.compile(rf"(?:contender|rank) (\d+) ({'|'.join(REASONS.values())})(?: (\d+))?({SHORT})?")
-
-
-class ContenderMeeting(msgspec.Struct, frozen=True):
-    """Why the contender lane chose two models: ranks, from 1, and whether they were below their floor of votes."""
-
-    kind: Kind
-    anchor: int
-    opponent: int
-    short: bool = False
-
-    def reason(self, band: int) -> str:
-        who = "contender" if self.anchor <= band else "rank"
-        if self.kind == "neighbour":
-            where = "above" if self.opponent < self.anchor else "below"
-            return f"{who} {self.anchor} {REASONS[where]}{SHORT if self.short else ''}"
-        return f"{who} {self.anchor} {REASONS[self.kind]} {self.opponent}"
-
-    @classmethod
-    def read(cls, reason: str) -> ContenderMeeting | None:
-        """From a reason in the log; None for any other reason."""
-        result = _REASON.fullmatch(reason)
-        if result is None:
-            return None
-        anchor, text, opponent, short = int(result[1]), result[2], result[3], result[4]
-        if opponent is not None:
-            return cls("close" if text == REASONS["close"] else "challenger", anchor, int(opponent))
-        return cls("neighbour", anchor, anchor - 1 if text == REASONS["above"] else anchor + 1, short is not None)
 
 
 class Meetings(msgspec.Struct, frozen=True):
@@ -64,7 +25,7 @@ class Meetings(msgspec.Struct, frozen=True):
     Models are named by their place in the order, from 0.
     """
 
-    kind: Kind
+    kind: MeetingKind
     share: float
     anchors: Places
     opponents: Callable[[int], Places]
@@ -98,7 +59,8 @@ def pick(view: VoterView, rng: np.random.Generator) -> Pick:
     chance = sum(meeting.share * meeting.chance(anchor, opponent) for meeting in meetings) / float(shares.sum())
     first, second = contenders.models[anchor], contenders.models[opponent]
     prompt, prompt_chance = draw_prompt(rng, least_met(view, first, second), view, first, second)
-    return Pick(first, second, prompt, chance * prompt_chance, contenders.reason(drawn.kind, anchor, opponent))
+    meeting = contenders.meeting(drawn.kind, anchor, opponent)
+    return Pick(first, second, prompt, chance * prompt_chance, meeting.reason(len(contenders.band)), meeting)
 
 
 class Contenders:
@@ -108,12 +70,12 @@ class Contenders:
         policy = view.policy
         reach = policy.contender_band + max(policy.challenger_reach, 1)
         self.models: list[int] = view.order[: max(reach, policy.publication.top)].tolist()
-        self._band = range(min(policy.contender_band, len(self.models)))
-        self._challengers = range(len(self._band), min(len(self._band) + policy.challenger_reach, len(self.models)))
+        self.band = range(min(policy.contender_band, len(self.models)))
+        self._challengers = range(len(self.band), min(len(self.band) + policy.challenger_reach, len(self.models)))
         self._floors = range(min(max(policy.contender_band, policy.publication.top), len(self.models)))
         self._view, self._everybody = view, view.everybody
         self._ratings: list[float] = view.state.ratings.rating[self.models].tolist()
-        mix, short_below = policy.opponents, [place for place in self._floors[len(self._band) :] if self._short(place)]
+        mix, short_below = policy.opponents, [place for place in self._floors[len(self.band) :] if self._short(place)]
         kinds = (
             Meetings("neighbour", mix.neighbour, self._with(self._beside) + short_below, self.neighbours),
             Meetings("close", mix.close, self._with(self._others), self.closest),
@@ -137,23 +99,20 @@ class Contenders:
         return [place for place, gap in zip(others, gaps, strict=True) if gap <= nearest]
 
     def challengers(self, anchor: int) -> Places:
-        """The places just below the band."""
         return self._partners_of(anchor, self._challengers)
 
-    def reason(self, kind: Kind, anchor: int, opponent: int) -> str:
+    def meeting(self, kind: MeetingKind, anchor: int, opponent: int) -> ContenderMeeting:
         short = kind == "neighbour" and opponent in self._short(anchor)
-        return ContenderMeeting(kind, anchor + 1, opponent + 1, short).reason(len(self._band))
+        return ContenderMeeting(kind, anchor + 1, opponent + 1, short)
 
     def _with(self, opponents: Callable[[int], Places]) -> list[int]:
-        """The places of the band that have such opponents."""
-        return [place for place in self._band if opponents(place)]
+        return [place for place in self.band if opponents(place)]
 
     def _beside(self, anchor: int) -> Places:
         return self._partners_of(anchor, range(abs(anchor - 1), min(anchor + 2, len(self.models)), 2))
 
     def _others(self, anchor: int) -> Places:
-        """The contenders that are no neighbours."""
-        return self._partners_of(anchor, (*self._band[: max(anchor - 1, 0)], *self._band[anchor + 2 :]))
+        return self._partners_of(anchor, (*self.band[: max(anchor - 1, 0)], *self.band[anchor + 2 :]))
 
     def _partners_of(self, anchor: int, places: Places) -> Places:
         if self._everybody:

@@ -59,7 +59,7 @@ def _best_of(view: VoterView, anchor: int, own: Floats, models: Positions) -> tu
     The prompts on which a pair may not be shown are ruled out only for the top candidates: first for a few, then for
     ever more, until none of the others can be as good.
     """
-    prompts = view.prompt_deficits(models) + view.prompt_deficit(anchor)
+    prompts = view.deficits.prompts[models] + view.prompt_deficit(anchor)
     best = own[models] + np.maximum.reduce(prompts, axis=1)
     order, sure = best.argsort()[::-1], 0
     while sure < len(order) and best[order[sure]] >= np.maximum.reduce(best) - LEVEL:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tiltyard.arena.matchmaking import fairness
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.schedule import Schedule
 from tiltyard.arena.state import ArenaState
 from tiltyard.types import Floats
-from tiltyard.validity import fairness
 
 Numbers = NDArray[np.intp]
 
@@ -57,36 +56,23 @@ def urgency(deviation: Floats, tolerance: float) -> Floats:
     return np.asarray(inside + RISES_OUTSIDE * (edges - inside))
 
 
-@dataclass(frozen=True, slots=True)
-class TrafficCap:
-    """The largest share of matchups that one model may take part in, over the window and over its latest part.
+def over_traffic_cap(schedule: Schedule, policy: Policy, players: int) -> set[int]:
+    """The models whose next exposure would exceed the largest share of matchups that one may take part in.
 
-    The latest part matters: a new model has no exposure in a long window, and could otherwise take all traffic for a
-    quarter of that window.
+    Over the window and over its latest part: a new model has no exposure in a long window, and could otherwise take
+    all traffic for a quarter of that window.
     """
-
-    share: float
-    span: int
-
-    @classmethod
-    def of(cls, policy: Policy, players: int) -> TrafficCap:
-        share = max(policy.traffic_cap, policy.traffic_cap_even_shares * 2.0 / max(players, 1))
-        return cls(share, policy.traffic_cap_from)
-
-    def reached(self, schedule: Schedule) -> set[int]:
-        """The models whose next exposure would exceed the cap."""
-        matchups = len(schedule.window)
-        if self.share >= 1.0 or matchups < self.span:
-            return set()
-        length = min(matchups + 1, schedule.window.maxlen or matchups + 1)
-        in_window = schedule.in_window
-        over = set((in_window + 1 > self.share * length).nonzero()[0].tolist())
-        most, latest = max(int(self.share * self.span), 1), [0] * len(in_window)
-        for a, b, _ in islice(reversed(schedule.window), self.span - 1):
-            latest[a] += 1
-            latest[b] += 1
-            if latest[a] >= most:
-                over.add(a)
-            if latest[b] >= most:
-                over.add(b)
-        return over
+    share = max(policy.traffic_cap, policy.traffic_cap_even_shares * 2.0 / max(players, 1))
+    matchups, span = len(schedule.window), policy.traffic_cap_from
+    if share >= 1.0 or matchups < span:
+        return set()
+    length = min(matchups + 1, schedule.window.maxlen or matchups + 1)
+    in_window = schedule.in_window
+    over = set((in_window + 1 > share * length).nonzero()[0].tolist())
+    most, latest = max(int(share * span), 1), [0] * len(in_window)
+    for a, b, _ in islice(reversed(schedule.window), span - 1):
+        for model in (a, b):
+            latest[model] += 1
+            if latest[model] >= most:
+                over.add(model)
+    return over

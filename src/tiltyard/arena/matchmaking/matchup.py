@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
 import numpy as np
@@ -25,49 +24,59 @@ Triple = tuple[int, int, int]
 
 
 class SeenMatchups:
-    """What a voter saw, by pair. A caller that serves a voter often keeps it and adds what is new.
-
-    Each pair has one column of numbers, prompt and time in turn: somebody who votes for hours sees thousands.
-    """
+    """What a voter saw, by pair. A caller that serves a voter often keeps it and adds what is new."""
 
     __slots__ = ("_of_pair", "most", "voter")
 
     def __init__(self, seen: Mapping[Triple, int] | None = None, voter: str = "") -> None:
         self.voter = voter
-        self._of_pair: dict[Pair, array[int]] = {}
+        self._of_pair: dict[Pair, dict[int, int]] = {}
+        """By pair, when it was last seen on each prompt, as a growing number."""
         self.most = 0
         """The largest number of prompts seen of any pair."""
         for triple, at in (seen or {}).items():
             self.note(triple, at)
 
     def note(self, triple: Triple, at: int) -> None:
-        pair, prompt = triple[:2], triple[2]
-        known = self._of_pair.get(pair)
-        if known is None:
-            known = self._of_pair[pair] = array("q")
-        for place in range(0, len(known), 2):
-            if known[place] == prompt:
-                known[place + 1] = max(at, known[place + 1])
-                return
-        known.extend((prompt, at))
-        self.most = max(self.most, len(known) // 2)
+        first, second, prompt = triple
+        known = self._of_pair.setdefault((first, second), {})
+        known[prompt] = max(at, known.get(prompt, at))
+        self.most = max(self.most, len(known))
 
     def prompts(self, pair: Pair) -> Sequence[int]:
-        known = self._of_pair.get(pair)
-        return () if known is None else known[::2].tolist()
+        return tuple(self._of_pair.get(pair, ()))
 
     def pairs(self, *, at_least: int) -> list[Pair]:
-        return [pair for pair, known in self._of_pair.items() if len(known) >= 2 * at_least]
+        return [pair for pair, known in self._of_pair.items() if len(known) >= at_least]
 
-    def when(self, pair: Pair) -> dict[int, int]:
-        """When a pair was last seen on each prompt, as a growing number."""
-        known = self._of_pair.get(pair)
-        return {} if known is None else dict(zip(known[::2], known[1::2], strict=True))
+    def when(self, pair: Pair) -> Mapping[int, int]:
+        return self._of_pair.get(pair, {})
 
     def triples(self) -> Iterator[tuple[Triple, int]]:
-        for pair in self._of_pair:
-            for prompt, at in self.when(pair).items():
+        for pair, known in self._of_pair.items():
+            for prompt, at in known.items():
                 yield (*pair, prompt), at
+
+
+MeetingKind = Literal["neighbour", "close", "challenger"]
+
+
+class ContenderMeeting(msgspec.Struct, frozen=True):
+    """Why the contender lane chose two models: ranks, from 1, and whether they were below their floor of votes."""
+
+    kind: MeetingKind
+    anchor: int
+    opponent: int
+    short: bool = False
+
+    def reason(self, band: int) -> str:
+        who = f"{'contender' if self.anchor <= band else 'rank'} {self.anchor}"
+        if self.kind == "neighbour":
+            where = "above" if self.opponent < self.anchor else "below"
+            return f"{who} and the neighbour {where}{', below their floor of votes' if self.short else ''}"
+        return (
+            f"{who} and {'the contender closest in rating' if self.kind == 'close' else 'challenger'} {self.opponent}"
+        )
 
 
 class ChosenMatchup(msgspec.Struct, frozen=True):
@@ -84,6 +93,7 @@ class ChosenMatchup(msgspec.Struct, frozen=True):
     lane: Lane
     reason: str
     probability: float
+    meeting: ContenderMeeting | None = None
 
 
 class Pick(msgspec.Struct, frozen=True):
@@ -94,6 +104,8 @@ class Pick(msgspec.Struct, frozen=True):
     prompt: int
     chance: float
     reason: str
+    meeting: ContenderMeeting | None = None
+    """What the contender lane chose."""
 
 
 Chooser = Callable[[ArenaState, np.random.Generator, SeenMatchups], ChosenMatchup]

@@ -8,14 +8,13 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.arena.matchmaking.exposure import TrafficCap, urgency
+from tiltyard.arena.matchmaking.exposure import over_traffic_cap, urgency
 from tiltyard.arena.matchmaking.matchup import SeenMatchups, draw_one, tied_best
 from tiltyard.arena.matchmaking.tables import Deficits, WorkingTables
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.tallies import Pair, pair_of
 from tiltyard.types import Bools, Floats
 
-Narrow = NDArray[np.float32]
 Numbers = NDArray[np.intp]
 
 NEVER = -1e12
@@ -71,7 +70,7 @@ class VoterView:
         return np.exp(-LEAN_STEEPNESS * np.clip(settled, -LEAN_REACH, LEAN_REACH))
 
     @cached_property
-    def _deficits(self) -> Deficits:
+    def deficits(self) -> Deficits:
         return self._tables.deficits(self.state, self.rank_order, self.servable)
 
     def under_floor(self, model: int) -> Bools:
@@ -79,17 +78,13 @@ class VoterView:
         have = self.state.tallies.decisive_on.view[model] + self.state.schedule.in_flight_on.view[model]
         return np.asarray(have < self.rank_order.floors[model])
 
-    def prompt_deficits(self, models: Numbers) -> Narrow:
-        """By (one of these models, prompt): the share missing to the floor, or to the model's mean if that is more."""
-        return self._deficits.prompts[models]
-
     def prompt_deficit(self, model: int) -> Floats:
-        """By prompt: the deficit of one model."""
-        return np.asarray(self._deficits.prompts[model], dtype=np.float64)
+        """By prompt: the share missing to the floor, or to the model's mean if that is more."""
+        return np.asarray(self.deficits.prompts[model], dtype=np.float64)
 
     def mean_prompt_deficit(self) -> Floats:
         """By model: the mean of its prompt deficits, between 0 and 1."""
-        return np.asarray(self._deficits.missing / self.servable.prompts_of)
+        return np.asarray(self.deficits.missing / self.servable.prompts_of)
 
     @cached_property
     def pair_aim(self) -> float:
@@ -102,12 +97,12 @@ class VoterView:
 
     def pair_deficit(self, model: int) -> Floats:
         """By opponent: how much the pair's decisive votes are short of the even spread, as a share."""
-        return np.asarray(np.maximum(1.0 - self._deficits.met[model] / self.pair_aim, 0.0))
+        return np.asarray(np.maximum(1.0 - self.deficits.met[model] / self.pair_aim, 0.0))
 
     def mean_pair_deficit(self, models: Numbers) -> Floats:
         """By model: the mean of its pair deficits over those it may meet, between 0 and 1."""
         partners = self.partners[models]
-        missing = np.maximum(1.0 - self._deficits.met[models] / self.pair_aim, 0.0) * partners
+        missing = np.maximum(1.0 - self.deficits.met[models] / self.pair_aim, 0.0) * partners
         everybody = self.partners is self.servable.partners
         of = self.servable.partners_of[models] if everybody else np.maximum(partners.sum(axis=1), 1)
         return np.asarray(np.add.reduce(missing, axis=1) / of)
@@ -163,17 +158,15 @@ class VoterView:
         return self.state.catalog.fresh(rules.fresh_until) if rules.fresh_share > 0.0 else None
 
     def free_prompts(self, first: int, second: int) -> Bools:
-        """The open prompts on which the pair is not in flight."""
         allowed = self.open_prompts(first, second)
         allowed[list(self.in_flight(pair_of(first, second)))] = False
         return allowed
 
     def in_flight(self, pair: Pair) -> Mapping[int, int]:
-        """Matchups of the pair still in flight, by the prompts that have any."""
         return self._in_flight.get(pair, {})
 
     def _who_may_meet(self, *, capped: bool) -> tuple[Bools, Bools]:
-        over = TrafficCap.of(self.policy, len(self.servable.numbers)).reached(self.state.schedule) if capped else ()
+        over = over_traffic_cap(self.state.schedule, self.policy, len(self.servable.numbers)) if capped else ()
         used_up = self._used_up()
         if not over and not used_up:
             return self.servable.partners, self.servable.players

@@ -11,8 +11,4 @@ from tiltyard.faces import names_on_demand
 if TYPE_CHECKING:
     from tiltyard.arena.media.cleaning import Cleaned, clean, format_of
 
-__all__ = [
-    "Cleaned", "clean", "format_of",
-]
-
 __getattr__ = names_on_demand(__name__)

@@ -22,16 +22,14 @@ class Cleaned(NamedTuple):
     words: str = ""
 
 
-_PLAIN: dict[str, tuple[AnswerKind, Callable[[bytes], bytes], str]] = {
-    "PNG": (AnswerKind.IMAGE, clean_image, WEBP),
-    "JPEG": (AnswerKind.IMAGE, clean_image, WEBP),
-    "GIF": (AnswerKind.IMAGE, clean_image, WEBP),
-    "WebP": (AnswerKind.IMAGE, clean_image, WEBP),
+PLAIN: dict[str, tuple[AnswerKind, Callable[[bytes], bytes], str]] = {
+    **dict.fromkeys(("PNG", "JPEG", "GIF", "WebP"), (AnswerKind.IMAGE, clean_image, WEBP)),
     "SVG": (AnswerKind.SVG, clean_svg, "image/svg+xml"),
     "HTML": (AnswerKind.HTML, clean_html, "text/html; charset=utf-8"),
     "JSON": (AnswerKind.VOXEL, clean_voxel, "application/json"),
     "glTF": (AnswerKind.MODEL3D, clean_glb, "model/gltf-binary"),
 }
+"""Formats that are no streams: the kind that each is, how it is cleaned, and its media type."""
 
 USUAL = {
     AnswerKind.IMAGE: "PNG, JPEG, GIF or WebP",
@@ -60,8 +58,8 @@ def _cleaned(kind: AnswerKind, data: bytes) -> Cleaned:
     if result in READERS:
         made, moves = clean_stream(data, result)
         real, media_type = (AnswerKind.VIDEO, WEBM) if moves else (AnswerKind.AUDIO, FLAC)
-    elif result in _PLAIN:
-        real, plain, media_type = _PLAIN[result]
+    elif result in PLAIN:
+        real, plain, media_type = PLAIN[result]
         made = plain(data) if real == kind else b""
     else:
         raise BankError(f"is not {USUAL[kind]}, and nothing else can be cleaned. Convert it.")

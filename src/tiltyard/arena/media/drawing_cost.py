@@ -129,7 +129,6 @@ class _Drawing:
                 self._check_filter(element)
 
     def cost(self, element: Element, around: _Inherited) -> float:
-        """What it takes to draw an element, with all that is in it and that it refers to."""
         if element.name in NOT_DRAWN or element.name in ANIMATIONS:
             return 0.0
         key = (id(element), around)
@@ -184,7 +183,6 @@ class _Drawing:
         return sum(map(abs, lengths)) / len(lengths) if any(lengths) else math.inf
 
     def _length(self, element: Element, here: _Inherited) -> float:
-        """How long the outline of a shape is, or longer."""
         given = element.attributes
         of = {name: _measure(given[name], self._side) for name in OUTLINED if name in given}
         match element.name:
@@ -209,7 +207,6 @@ class _Drawing:
         return max(length, 4.0 * self._side if here.full else 0.0, 2.0 * math.pi * max(grown, default=0.0))
 
     def _own(self, element: Element, here: _Inherited) -> float:
-        """What the element takes without those in it."""
         width, height = self._size(element, here)
         written = element.attributes.get("d", "") + element.attributes.get("points", "")
         cost = 0.0
@@ -331,7 +328,6 @@ class _Drawing:
 
 
 def _all(root: Element) -> Iterator[Element]:
-    """All elements, in the order of the file."""
     open_ = [root]
     while open_:
         element = open_.pop()
@@ -360,7 +356,6 @@ def _check_numbers(everything: list[Element], by_id: dict[str, Element]) -> None
 
 
 def _points(element: Element) -> int:
-    """How many pairs of numbers there are in a shape."""
     return sum(len(_NUMBER.findall(element.attributes.get(name, ""))) for name in OF_POINTS) // 2
 
 
@@ -369,7 +364,6 @@ def _letters(element: Element) -> int:
 
 
 def _measure(value: str, side: float) -> float:
-    """The first number of an attribute, or its share of a drawing's side."""
     result = _MEASURE.search(value)
     return float(result[1]) * (side / 100.0 if result[2] else 1.0) if result else 0.0
 
@@ -391,7 +385,6 @@ def _numbers(value: str) -> Iterable[float]:
 
 
 def _largest(element: Element, name: str, default: float = 0.0) -> float:
-    """The largest number of an attribute."""
     return max(_numbers(element.attributes.get(name, "")), default=default)
 
 

@@ -86,7 +86,6 @@ def _script_parts(code: str, at: int, until: str) -> tuple[list[str], int]:
 
 
 def _instead(kind: str, text: str) -> str:
-    """What stands in the place of a comment."""
     if kind == "block" and not (text.endswith("*/") and len(text) > 3):
         raise ValueError("a comment that does not end")
     return "\n" if "\n" in text else " " if kind == "block" else ""

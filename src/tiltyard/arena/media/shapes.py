@@ -248,7 +248,6 @@ class _Model:
         return struct.pack("<III", GLTF, 2, 12 + len(packed)) + packed
 
     def _roots(self) -> list[int]:
-        """The nodes of the scene; without one, those that are inside no other."""
         if scenes := self._model.get("scenes", []):
             return [int(number) for number in scenes[self._model.get("scene", 0)].get("nodes", ())]
         nodes = self._model.get("nodes", [])
@@ -290,7 +289,6 @@ class _Model:
         return self._node(number, depth)
 
     def _mesh(self, number: int) -> int | None:
-        """The new number of a mesh; None if it has no triangles."""
         mesh = self._number("meshes", number, self._primitives)
         self._drawn += self._corners[mesh]
         if self._drawn > MOST_CORNERS:

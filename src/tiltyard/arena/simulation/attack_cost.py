@@ -103,7 +103,6 @@ class _Push(msgspec.Struct, frozen=True):
     left_out: set[str]
 
     def rank(self, pushed: int) -> int | None:
-        """The target's rank after the first this many attackers' votes."""
         if self.target is None:
             return None
         counted = self.honest + [vote for vote in self.cast[:pushed] if vote.voter not in self.left_out]
@@ -112,7 +111,6 @@ class _Push(msgspec.Struct, frozen=True):
         return board[self.state.catalog.models[self.target].model].rank
 
     def costs(self) -> dict[int, int | None] | None:
-        """The fewest attackers' votes that gain this many ranks."""
         start = self.rank(0)
         if start is None:
             return None

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from tiltyard.arena import events as e
+from tiltyard.arena.bounded_influence import expected_strengths
 from tiltyard.arena.events import Choice
 from tiltyard.arena.offline import published_estimator
 from tiltyard.arena.policy import DefenceRules, Policy, WaitingRules
@@ -31,7 +32,6 @@ from tiltyard.arena.weights import blocks_to_swap, weighed
 from tiltyard.errors import OptionError
 from tiltyard.ratings import LOGITS_PER_POINT
 from tiltyard.types import Bools, Floats
-from tiltyard.validity import expected_strengths
 
 LabAttack = Literal["hunter", "hunter-long", "undo-filter", "carrier", "crowd-like", "dictionary", "rival", "random"]
 """`hunter` leaves every pair without the target and comes back as somebody new; `hunter-long` skips in one session;
@@ -126,6 +126,16 @@ def attack_lab(settings: LabSettings, *, defended: bool) -> LabResult:
     points = boards.points(cast)
     weight = weighed(table, policy.defences).weight[~attacks]
     kept = np.bincount(table.voter[~attacks], weight) / np.maximum(np.bincount(table.voter[~attacks]), 1)
+    learned = None
+    if settings.attack == "dictionary":  # the better of two ways: with patience, or voting on everything
+        asked = {"target": play.target, "blocks": settings.blocks, "days": settings.days}
+        events = list(opening(policy, models=settings.models, prompts=settings.prompts))
+        ways = [
+            learn(events, **asked, most_votes=settings.attack_votes, patient=patient, seed=settings.seed)
+            for patient in (True, False)
+        ]
+        never = settings.attack_votes + 1
+        learned = min(ways, key=lambda way: [never if votes is None else votes for votes in way.values()][::-1])
     return LabResult(
         defended=defended,
         attack_votes=cast,
@@ -138,17 +148,7 @@ def attack_lab(settings: LabSettings, *, defended: bool) -> LabResult:
         honest_weight_lost=float(1.0 - weight.mean()),
         honest_voters_halved=float((kept[np.unique(table.voter[~attacks])] < 0.5).mean()),
         blocks_to_swap=boards.blocks_to_swap(),
-        votes_to_learn=_learned(settings, policy, play.target) if settings.attack == "dictionary" else None,
-    )
-
-
-def _learned(settings: LabSettings, policy: Policy, target: int) -> dict[float, int | None]:
-    """The better of two ways to learn the target's answers: with patience, or voting on everything."""
-    asked = {"target": target, "blocks": settings.blocks, "days": settings.days, "most_votes": settings.attack_votes}
-    events = list(opening(policy, models=settings.models, prompts=settings.prompts))
-    ways = [learn(events, **asked, patient=patient, seed=settings.seed) for patient in (True, False)]
-    return min(
-        ways, key=lambda way: [settings.attack_votes + 1 if votes is None else votes for votes in way.values()][::-1]
+        votes_to_learn=learned,
     )
 
 
@@ -161,15 +161,7 @@ class _Play:
         self._passes = policy.waiting.prompts + 1 if settings.attack in ("hunter-long", "undo-filter") else 1
         self._waits = policy.waiting.pairs_wait
         self._period = policy.retention.network_days * DAY
-        self.world = World.draw(
-            rng,
-            settings.models,
-            settings.prompts,
-            sd=settings.sd,
-            tie_rate=0.08,
-            both_bad_rate=0.05,
-            taste_sd=settings.taste_sd,
-        )
+        self.world = World.draw(rng, settings.models, settings.prompts, sd=settings.sd, taste_sd=settings.taste_sd)
         order = np.argsort(-self.world.strength, kind="stable")
         self.target = int(order[settings.models // 2])
         self.rival = int(order[settings.models // 2 - 1])
@@ -182,7 +174,12 @@ class _Play:
         self._sessions = 0
 
     def run(self) -> None:
-        for at, block, votes in sorted([*self._honest_sessions(), *self._attack_votes()], key=lambda each: each[0]):
+        settings, since = self.settings, (HONEST_DAYS - self.settings.days) * DAY
+        sessions = list(self._honest_sessions())
+        for number in range(settings.attack_votes):
+            at = since + int(self.rng.integers(settings.days * DAY))
+            sessions.append((at, f"attack-{number % settings.blocks}", 0))
+        for at, block, votes in sorted(sessions, key=lambda each: each[0]):
             if votes:
                 self._honest(at, block, votes)
             else:
@@ -198,12 +195,6 @@ class _Play:
             left -= votes
             block = min(int(np.searchsorted(until, rng.random())), blocks - 1)
             yield int(rng.integers(HONEST_DAYS * DAY)), f"block-{block}", votes
-
-    def _attack_votes(self) -> Iterator[tuple[int, str, int]]:
-        settings = self.settings
-        since = (HONEST_DAYS - settings.days) * DAY
-        for number in range(settings.attack_votes):
-            yield since + int(self.rng.integers(settings.days * DAY)), f"attack-{number % settings.blocks}", 0
 
     def _key(self, block: str, at: int) -> str:
         """What stands for an address block at a time: another key in every period."""
@@ -234,7 +225,9 @@ class _Play:
             shown = self.engine.state.schedule.in_flight[matchup_id]
             pair = frozenset((shown.a, shown.b))
             choice = self._wanted(shown)
-            if choice is not None and self._starts_to_carry(voter, block):
+            carries = self.settings.attack == "carrier" and self._waits and self.settings.blocks > 1
+            if choice is not None and carries and self._carrier is None:
+                self._carrier = voter, block  # it keeps this pair unvoted, for other blocks
                 self.engine.skip(matchup_id, now)
                 block = self._carry(now, block)
                 seen = self._seen.setdefault(self._key(block, at), Counter())
@@ -253,13 +246,6 @@ class _Play:
                 return
             seen[pair] += 1
             self._pass(matchup_id, now)
-
-    def _starts_to_carry(self, voter: str, block: str) -> bool:
-        """Whether to keep this pair unvoted, for other blocks. Where no pair waits there is nothing to carry."""
-        if self.settings.attack != "carrier" or not self._waits or self._carrier or self.settings.blocks == 1:
-            return False
-        self._carrier = voter, block
-        return True
 
     def _carry(self, at: int, block: str) -> str:
         """Walk with the cookie that has a pair with the target into a block, or the next, and skip it there.
@@ -316,19 +302,17 @@ class _Boards:
     policy: Policy
     target: int
     direction: float
-    start: int = 0
-    _before: Floats = field(default_factory=lambda: np.zeros(0))
+    start: int = field(init=False)
+    _before: Floats = field(init=False)
 
     def __post_init__(self) -> None:
         self._before = self._strengths(0)
         self.start = self._rank(self._before)
 
     def points(self, pushed: int) -> float:
-        """How far the target rose with this many of the attack's votes."""
         return float(self._strengths(pushed)[self.target] - self._before[self.target]) / LOGITS_PER_POINT
 
     def cost(self, wanted: int) -> int | None:
-        """The fewest votes that bring the target to this rank."""
         most = int(self.attacks.sum())
         return None if wanted < 1 else fewest(most, lambda pushed: self._rank(self._strengths(pushed)) <= wanted)
 

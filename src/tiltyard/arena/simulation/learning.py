@@ -63,7 +63,6 @@ class Reader:
         self._conclude(group)
 
     def receipt(self, group: _Group, authors: dict[Text, int]) -> None:
-        """A vote named the two authors, and who of them wrote which text."""
         group.authors, group.named = set(authors.values()), True
         for text, author in authors.items():
             self._narrow(text, frozenset((author,)))
@@ -141,8 +140,6 @@ def learn(
 
 
 class _Learning:
-    """Readers at work in one arena."""
-
     def __init__(self, engine: MemoryArena, target: int, most_votes: int, seed: int) -> None:
         self._engine = engine
         self._target = target

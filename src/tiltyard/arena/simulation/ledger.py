@@ -11,7 +11,7 @@ import numpy as np
 
 from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking.choosing import Matchmaker
-from tiltyard.arena.matchmaking.matchup import SeenMatchups, served_event
+from tiltyard.arena.matchmaking.matchup import ChosenMatchup, SeenMatchups, served_event
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.ratings import after_votes, rate_votes
 from tiltyard.arena.state import ArenaState
@@ -20,7 +20,7 @@ from tiltyard.arena.store.matchups import NotedEvents
 from tiltyard.arena.store.store import Store
 from tiltyard.arena.tallies import pair_of
 from tiltyard.arena.votes import VoteColumns
-from tiltyard.arena.waiting import WaitingPairs, again_for, shown_pair
+from tiltyard.arena.waiting import WaitingPairs, again_for
 
 AT_ONCE = 5_000
 
@@ -34,7 +34,8 @@ class MemoryArena:
     def __init__(self, seed: int = 0) -> None:
         self._votes = VoteColumns()
         self.state = ArenaState(self._votes)
-        self.reason = ""
+        self.chosen: ChosenMatchup
+        """The matchup that was served last."""
         self._seeds = np.random.default_rng([seed, 1])
         self._next_matchup = Matchmaker()
         self._seen: dict[str, SeenMatchups] = {}
@@ -65,12 +66,12 @@ class MemoryArena:
         chosen = self._waiting.choose(
             (block, voter), rules, at, again_for(again, state, rng, seen), lambda: self._next_matchup(state, rng, seen)
         )
-        self.reason = chosen.reason
+        self.chosen = chosen
         seen.note((*pair_of(chosen.a, chosen.b), chosen.prompt), state.seq)
         matchup_id = f"{state.seq + 1:032x}"
         served = served_event(state, chosen, matchup_id=matchup_id, voter=voter, seed=seed, at=at, block=block)
         self.append([served], at)
-        self._waiting.served(matchup_id, shown_pair(served, chosen.a, chosen.b, chosen.prompt, at), rules)
+        self._waiting.served(state.schedule.in_flight[matchup_id], rules)
         return matchup_id
 
     def vote(self, matchup_id: str, choice: e.Choice, at: int) -> None:

@@ -11,7 +11,6 @@ from typing import Literal, get_args
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
 
 from tiltyard.arena.events import Choice
 from tiltyard.arena.schedule import Reserved
@@ -63,8 +62,8 @@ class World(msgspec.Struct, frozen=True, eq=False):
         prompts: int,
         *,
         sd: float,
-        tie_rate: float,
-        both_bad_rate: float,
+        tie_rate: float = 0.08,
+        both_bad_rate: float = 0.05,
         wobble_sd: float = 0.0,
         taste_sd: float = 0.0,
     ) -> World:
@@ -216,27 +215,24 @@ class Crowd:
     _sessions: int = 0
 
     def next_session(self) -> VoterSession:
-        session = self._next_session()
-        group, place = self._sessions // CLASS_SIZE, self.places
-        if place == "mixed":
-            place = "classes" if group % 2 else "homes"
-        at = {"anywhere": "", "homes": f"home of {session.name}", "classes": f"class {group}"}
-        return replace(session, block=at[place])
-
-    def _next_session(self) -> VoterSession:
         self._sessions += 1
         name = f"session-{self._sessions:06d}"
         attack, rng = self.attack, self.rng
         length = int(rng.geometric(1.0 / self.session_votes))
-        if attack is None or rng.random() >= self._attacking_sessions(attack):
-            if self.regulars is None:
-                return VoterSession(name, Voter(noise=self.noise, taste=self.world.taste(rng)), length)
+        attacks = attack is not None and rng.random() < self._attacking_sessions(attack)
+        if attack is not None and attacks:
+            self.attackers.add(name)
+            voter, length = attack.voter(self.world), SYBIL_VOTES if attack.kind == "sybil" else length
+        elif self.regulars is None:
+            voter = Voter(noise=self.noise, taste=self.world.taste(rng))
+        else:
             name, taste = self.regulars.come(rng)
-            return VoterSession(name, Voter(noise=self.noise, taste=taste), length)
-        self.attackers.add(name)
-        return VoterSession(
-            name, attack.voter(self.world), SYBIL_VOTES if attack.kind == "sybil" else length, attacks=True
-        )
+            voter = Voter(noise=self.noise, taste=taste)
+        group, place = self._sessions // CLASS_SIZE, self.places
+        if place == "mixed":
+            place = "classes" if group % 2 else "homes"
+        at = {"anywhere": "", "homes": f"home of {name}", "classes": f"class {group}"}
+        return VoterSession(name, voter, length, attacks, at[place])
 
     def _attacking_sessions(self, attack: Attack) -> float:
         """The share of sessions that gives attackers their share of votes: more where their sessions are short."""

@@ -16,17 +16,17 @@ import numpy as np
 from tiltyard.arena.board import Evidence, live_board, official_order
 from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.following.replay import evidence_of, replay
-from tiltyard.arena.offline import published_estimator
+from tiltyard.arena.offline import published_estimator, tau
 from tiltyard.arena.policy import IntervalRules, SpeakFor
+from tiltyard.arena.publication import Badge
 from tiltyard.arena.simulation.population import World
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.votes import VoteColumns, VoteTable, vote_table
 from tiltyard.battles import BattleTable, Outcome, Source
 from tiltyard.boards import BradleyTerry, Leaderboard
 from tiltyard.errors import BattleError, RatingError
-from tiltyard.ratings import LOGITS_PER_POINT, kendall_tau
+from tiltyard.ratings import LOGITS_PER_POINT
 from tiltyard.types import Floats, Ints
-from tiltyard.validity import Badge
 
 SAME = 1e-4
 """Models whose true ratings differ by less than this many points are equal: neither is to be ranked above the other."""
@@ -102,11 +102,15 @@ def check_published(
         return PublishedCheck(len(votes), remarks=(str(error),))
     truth = np.array([target[entry.model].rating for entry in board])
     rating = np.array([entry.rating for entry in board])
+    ends = np.array([(entry.ci_low, entry.ci_high) for entry in board], dtype=np.float64)
+    known = ~np.isnan(ends).all(axis=1)
+    at = truth[known] - truth[known].mean() + rating[known].mean() if known.any() else truth[known]
+    inside = ~((ends[known, 0] > at) | (ends[known, 1] < at))  # an end that is not known leaves nothing out
     low, high = _rank_ranges(board)
     return PublishedCheck(
         len(votes),
-        tau(rating, truth),
-        _contained(board, rating, truth),
+        tau(np.column_stack([rating, truth])),
+        float(inside.mean()) if known.any() else None,
         ranks_hold(board, truth),
         int((high[:, None] < low[None, :]).sum()),
         tuple(board.remarks),
@@ -152,17 +156,6 @@ def _chances(gap: Floats, spread: float, tie_weight: float) -> Floats:
     return np.column_stack([(part / total) @ weights for part in (for_a, for_b, np.full_like(total, tie_weight))])
 
 
-def _contained(board: Leaderboard, rating: Floats, truth: Floats) -> float | None:
-    """The share of intervals that contain the truth, on the scale of the models that have one."""
-    known = np.array([entry.ci_low is not None or entry.ci_high is not None for entry in board])
-    if not known.any():
-        return None
-    at = truth - truth[known].mean() + rating[known].mean()
-    low = np.array([-np.inf if entry.ci_low is None else entry.ci_low for entry in board])
-    high = np.array([np.inf if entry.ci_high is None else entry.ci_high for entry in board])
-    return float(((low <= at) & (at <= high))[known].mean())
-
-
 def _rank_ranges(board: Leaderboard) -> tuple[Ints, Ints]:
     low = np.array([entry.rank_low or 1 for entry in board])
     return low, np.array([entry.rank_high or len(low) for entry in board])
@@ -174,12 +167,6 @@ def ranks_hold(board: Leaderboard, truth: Floats) -> bool:
     level = (truth[None, :] >= truth[:, None] - SAME).sum(axis=1)
     low, high = _rank_ranges(board)
     return bool((low <= 1 + above).all() and (high >= level).all())
-
-
-def tau(left: Floats, right: Floats) -> float | None:
-    """Kendall's tau; None where it is not known."""
-    value = kendall_tau(left, right) if len(left) > 1 else float("nan")
-    return None if np.isnan(value) else value
 
 
 def check_badges(state: ArenaState, table: VoteTable, board: Leaderboard, truth: Floats) -> BadgeCheck:

@@ -12,17 +12,18 @@ from numpy.typing import NDArray
 
 from tiltyard.arena.board import badge_floors, coverages
 from tiltyard.arena.events import LANES
-from tiltyard.arena.matchmaking.contender import ContenderMeeting
 from tiltyard.arena.matchmaking.exposure import conservative_order, lane_opens
+from tiltyard.arena.matchmaking.matchup import ContenderMeeting
 from tiltyard.arena.matchmaking.tables import WorkingTables
 from tiltyard.arena.matchmaking.voter_view import diversity_most
+from tiltyard.arena.offline import tau
 from tiltyard.arena.policy import Policy
 from tiltyard.arena.schedule import Reserved
 from tiltyard.arena.simulation.attack_cost import AttackReport
 from tiltyard.arena.simulation.population import World
-from tiltyard.arena.simulation.published import BadgeSummary, tau
+from tiltyard.arena.simulation.published import BadgeSummary
 from tiltyard.arena.state import ArenaState
-from tiltyard.arena.tallies import Pair, pair_of
+from tiltyard.arena.tallies import pair_of
 
 TRAFFIC_SPAN = 200
 """A model's share of the traffic is measured over this many consecutive matchups."""
@@ -201,7 +202,7 @@ class Monitor:
         self._seen: set[tuple[object, ...]] = set()
         self._again: Counter[str] = Counter()
 
-    def note(self, state: ArenaState, served: Reserved, reason: str) -> None:
+    def note(self, state: ArenaState, served: Reserved, meeting: ContenderMeeting | None) -> None:
         pair = pair_of(served.a, served.b)
         self.served += 1
         self.lanes[served.lane] += 1
@@ -214,29 +215,8 @@ class Monitor:
         self._bands.append(tuple(order[: state.policy.contender_band].tolist()))
         if lane_opens(state, order):
             self.lanes_when_open[served.lane] += 1
-        meeting = ContenderMeeting.read(reason) if served.lane == "contender" else None
         if meeting is not None:
             self.contender_meetings.append(meeting)
-        self._note_traffic(served)
-        if served.block:
-            self._note_seen(served, pair)
-
-    def _note_seen(self, served: Reserved, pair: Pair) -> None:
-        seen: dict[str, tuple[object, ...]] = {
-            "visitor": (served.voter, *pair),
-            "block": (served.block, *pair),
-            "page": (served.voter, *pair, served.prompt),
-        }
-        self._again.update(name for name, key in seen.items() if (name, *key) in self._seen)
-        self._again["served"] += 1
-        self._seen.update((name, *key) for name, key in seen.items())
-
-    @property
-    def seen_again(self) -> SeenAgain | None:
-        again, served = self._again, self._again["served"]
-        return SeenAgain(*(again[name] / served for name in ("visitor", "block", "page"))) if served else None
-
-    def _note_traffic(self, served: Reserved) -> None:
         if len(self._latest) == TRAFFIC_SPAN:
             self._latest_counts.subtract(self._latest[0])
         self._latest.append((served.a, served.b))
@@ -245,6 +225,17 @@ class Monitor:
             for model in (served.a, served.b):
                 share = self._latest_counts[model] / TRAFFIC_SPAN
                 self.largest_share[model] = max(share, self.largest_share.get(model, 0.0))
+        if served.block:
+            visitor, block = (served.voter, *pair), (served.block, *pair)
+            seen = {("visitor", *visitor), ("block", *block), ("page", *visitor, served.prompt)}
+            self._again.update(str(name) for name, *_ in seen & self._seen)
+            self._again["served"] += 1
+            self._seen |= seen
+
+    @property
+    def seen_again(self) -> SeenAgain | None:
+        again, served = self._again, self._again["served"]
+        return SeenAgain(*(again[name] / served for name in ("visitor", "block", "page"))) if served else None
 
     @property
     def crossed(self) -> set[int]:
@@ -297,7 +288,7 @@ def neighbour_pairs(state: ArenaState, meetings: Sequence[ContenderMeeting]) -> 
 def official_tau(state: ArenaState, world: World) -> float | None:
     """Kendall's tau of the conservative order to the truth, over the models present."""
     models = len(state.catalog.models)
-    return tau(state.conservative, world.strength[:models])
+    return tau(np.column_stack([state.conservative, world.strength[:models]]))
 
 
 def established(state: ArenaState) -> NDArray[np.bool_]:

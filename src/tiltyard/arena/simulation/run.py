@@ -29,6 +29,7 @@ from tiltyard.arena.simulation.result import (
 from tiltyard.arena.units import SECOND
 from tiltyard.arena.weekly import window_exposure
 from tiltyard.errors import OptionError
+from tiltyard.types import named
 
 LEFT_ALONE_TIMES = 10.0
 """A matchup left to expire stays in flight this many times as long as one that is voted on."""
@@ -123,19 +124,7 @@ def simulate(
         engine: An empty arena; without one, a new one in memory.
         defence: Which voters an attacked arena would leave out.
     """
-    rng = np.random.default_rng([settings.seed, 0])
-    world = World.draw(
-        rng,
-        settings.models,
-        settings.prompts,
-        sd=settings.sd,
-        tie_rate=settings.tie_rate,
-        both_bad_rate=settings.both_bad_rate,
-        wobble_sd=settings.wobble_sd,
-        taste_sd=settings.taste_sd,
-    )
-    engine = MemoryArena(settings.seed) if engine is None else engine
-    run = _Run(settings, engine, world, rng)
+    run = _Run(settings, MemoryArena(settings.seed) if engine is None else engine)
     run.play()
     return run.result(defence)
 
@@ -143,24 +132,17 @@ def simulate(
 class _Run:
     """A running simulation. Each slot is one matchup in flight, used by one session after another."""
 
-    def __init__(
-        self, settings: SimulationSettings, engine: MemoryArena, world: World, rng: np.random.Generator
-    ) -> None:
+    def __init__(self, settings: SimulationSettings, engine: MemoryArena) -> None:
         self._settings = settings
         self._engine = engine
-        self._world = world
-        self._rng = rng
-        self._crowd = Crowd(
-            rng,
-            world,
-            attack=settings.attack,
-            noise=settings.noise,
-            session_votes=settings.session_votes,
-            places=settings.visitors,
-            regulars=Regulars(settings.seed, world, voters=settings.voters, diligence=settings.diligence)
-            if settings.voters
-            else None,
-        )
+        self._rng = rng = np.random.default_rng([settings.seed, 0])
+        drawn = named(settings, "models prompts sd tie_rate both_bad_rate wobble_sd taste_sd")
+        self._world = world = World.draw(rng, **drawn)
+        regulars = None
+        if settings.voters:
+            regulars = Regulars(settings.seed, world, voters=settings.voters, diligence=settings.diligence)
+        asked = named(settings, "attack noise session_votes")
+        self._crowd = Crowd(rng, world, **asked, places=settings.visitors, regulars=regulars)
         self._monitor = Monitor(settings.policy, settings.prompts)
         self._curve: list[CurvePoint] = []
         self._looks: list[PublishedCheck] = []
@@ -193,10 +175,16 @@ class _Run:
             if self._cast in looks:
                 looks.remove(self._cast)
                 self._looks.append(self._published(misfit=False))
-            self._watch_late_model()
+            if not settings.late_model:
+                continue
+            if self._entered is None:
+                if self._cast >= settings.votes // 2:
+                    self._engine.append(add_model(settings.models - 1, settings.prompts), self._due[0][0])
+                    self._entered = self._cast
+            elif self._established is None and self._cast % WATCHED_EVERY == 0 and established(self._engine.state)[-1]:
+                self._established = self._cast - self._entered
 
     def _step(self) -> None:
-        """The next thing that happens: a session is done with its matchup, and it or the next one gets another."""
         at, _, matchup_id, session, left, act = heapq.heappop(self._due)
         if act == "vote":
             shown = self._engine.state.schedule.in_flight[matchup_id]
@@ -215,7 +203,7 @@ class _Run:
     def _serve(self, at: int, session: VoterSession, left: int) -> None:
         matchup_id = self._engine.serve(session.name, at, session.block)
         state = self._engine.state
-        self._monitor.note(state, state.schedule.in_flight[matchup_id], self._engine.reason)
+        self._monitor.note(state, state.schedule.in_flight[matchup_id], self._engine.chosen.meeting)
         self._served += 1
         seconds = session.voter.seconds(self._rng)
         luck = self._rng.random()
@@ -226,17 +214,6 @@ class _Run:
             act = "skip"
         due = at + max(int(seconds * SECOND), 1)
         heapq.heappush(self._due, (due, self._served, matchup_id, session, left, act))
-
-    def _watch_late_model(self) -> None:
-        settings = self._settings
-        if not settings.late_model:
-            return
-        if self._entered is None:
-            if self._cast >= settings.votes // 2:
-                self._engine.append(add_model(settings.models - 1, settings.prompts), self._due[0][0])
-                self._entered = self._cast
-        elif self._established is None and self._cast % WATCHED_EVERY == 0 and established(self._engine.state)[-1]:
-            self._established = self._cast - self._entered
 
     def _published(self, *, misfit: bool = True) -> PublishedCheck:
         state, rules = self._engine.state, self._engine.state.policy.intervals

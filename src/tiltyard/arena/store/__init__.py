@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from tiltyard.arena.store.erasing import erase
     from tiltyard.arena.store.files import PART_BYTES, StoredFile, files_of, read_part, shown_file
     from tiltyard.arena.store.forgetting import (
-        TABLES, Deleted, delete_comment, forget_cookie, forget_everybody, forget_invitation, forget_networks,
-        forget_voters, kept_about, open_store, tidy,
+        Deleted, delete_comment, forget_cookie, forget_everybody, forget_invitation, forget_networks, forget_voters,
+        kept_about, open_store, tidy,
     )
     from tiltyard.arena.store.invitations import (
         all_invitations, check_invitation, erase_person, hashed, invite_person, make_invitations, revoke_invitations,
@@ -39,9 +39,5 @@ if TYPE_CHECKING:
     from tiltyard.arena.store.witnessing import (
         NewHead, PublishedHead, head_history, public_head, record_head, state_head, witness_lines,
     )
-
-__all__ = [
-    "Store",
-]
 
 __getattr__ = names_on_demand(__name__)

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections import Counter, deque
+from collections import deque
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -15,13 +16,14 @@ import numpy as np
 from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.events import HeadPublished, ModelAdded, PromptAdded, ReviewSet, decode_body, without_text
 from tiltyard.arena.policy import Policy
-from tiltyard.arena.schedule import Reserved, Schedule
+from tiltyard.arena.schedule import Reserved
 from tiltyard.arena.state import ArenaState, VoteBook
 from tiltyard.arena.store import log
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.matchups import TableVotes, cast_votes
 from tiltyard.arena.tallies import Grid, Tallies
 from tiltyard.arena.votes import VoteColumns, VoteStanding
+from tiltyard.types import named
 
 EVERY = 20_000
 """Events between two checkpoints: opening folds about as many."""
@@ -71,6 +73,10 @@ class StoredState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     review: ReviewSet | None = None
     head: str = ""
 
+
+_OF_CATALOG = "model_seq model_enabled prompt_seq prompt_enabled prompt_off_at prompt_joined prompt_reserved resting"
+"""Lists of the catalog that are stored as they are; below, sets that are stored in order."""
+_SETS = ("telling", "answers_off", "withdrawn", "erased_prompts")
 
 _encoder = msgspec.msgpack.Encoder(order="deterministic")
 _decoder = msgspec.msgpack.Decoder(StoredState)
@@ -127,31 +133,18 @@ def keep_checkpoint(connection: Connection, state: ArenaState) -> str:
 def encode_state(state: ArenaState) -> bytes:
     """The state as bytes."""
     catalog, tallies, schedule = state.catalog, state.tallies, state.schedule
+    sets: dict[str, Any] = {name: sorted(getattr(catalog, name)) for name in _SETS}
     stored = StoredState(
-        seq=state.seq,
-        at=state.at,
-        latest=state.latest,
-        policy=state.policy,
-        phase=state.phase,
+        **named(state, "seq at latest policy phase review head"),
+        **named(catalog, _OF_CATALOG),
+        **sets,
         models=list(map(without_text, catalog.models)),
-        model_seq=catalog.model_seq,
-        model_enabled=catalog.model_enabled,
         prompts=catalog.prompts,
-        prompt_enabled=catalog.prompt_enabled,
-        prompt_off_at=catalog.prompt_off_at,
         responses=sorted((*cell, name) for cell, name in catalog.response_ids.items()),
         answers=sorted(catalog.answers.items()),
-        prompt_seq=catalog.prompt_seq,
         excluded=sorted(state.excluded),
         shown_answers=catalog.shown.view.tobytes(),
         matchups=catalog.matchups,
-        prompt_joined=catalog.prompt_joined,
-        prompt_reserved=catalog.prompt_reserved,
-        resting=catalog.resting,
-        telling=sorted(catalog.telling),
-        answers_off=sorted(catalog.answers_off),
-        withdrawn=sorted(catalog.withdrawn),
-        erased_prompts=sorted(catalog.erased_prompts),
         kinds=sorted(catalog.kinds.items()),
         grids=[grid.view.tobytes() for grid in _grids(tallies)],
         pair_prompts=sorted(
@@ -163,8 +156,6 @@ def encode_state(state: ArenaState) -> bytes:
         window=list(schedule.window),
         in_flight=list(schedule.in_flight.values()),
         meetings=sorted((*pair, list(prompts)) for pair, prompts in schedule.meetings.items()),
-        review=state.review,
-        head=state.head,
     )
     return zlib.compress(_encoder.encode(stored), 1)
 
@@ -173,17 +164,24 @@ def decode_state(data: bytes, votes: VoteBook | None = None) -> ArenaState:
     """The state that the bytes hold."""
     frozen = _decoder.decode(zlib.decompress(data))
     state = ArenaState(votes)
-    state.seq, state.at, state.latest = frozen.seq, frozen.at, frozen.latest
-    state.policy, state.phase, state.excluded = frozen.policy, frozen.phase, set(frozen.excluded)
-    state.review, state.head = frozen.review, frozen.head
+    for name in ("seq", "at", "latest", "policy", "phase", "review", "head"):
+        setattr(state, name, getattr(frozen, name))
+    state.excluded = set(frozen.excluded)
     _fill_catalog(state.catalog, frozen)
     state.grow()
     for grid, cells in zip(_grids(state.tallies), frozen.grids, strict=True):
         grid.view[:] = np.frombuffer(cells, dtype=np.int32).reshape(grid.view.shape)
     for low, high, prompt, n in frozen.pair_prompts:
-        state.tallies.pair_prompts.setdefault((low, high), Counter())[prompt] = n
-    state.tallies.restored()
-    _fill_schedule(state.schedule, frozen)
+        state.tallies.pair_prompts.setdefault((low, high), {})[prompt] = n
+    state.tallies.decisive_votes = int(state.tallies.wins.view.sum())
+    schedule = state.schedule
+    schedule.shown[:], schedule.shown_as_a[:] = frozen.shown, frozen.shown_as_a
+    schedule.lanes.update(dict(frozen.lanes))
+    schedule.window = deque(frozen.window)
+    schedule.meetings = {(low, high): deque(prompts) for low, high, prompts in frozen.meetings}
+    schedule.resize(frozen.policy.window_matchups, frozen.policy.diversity_last)
+    for served in frozen.in_flight:
+        schedule.reserve(served)
     return state
 
 
@@ -200,28 +198,15 @@ def _fill_catalog(catalog: Catalog, frozen: StoredState) -> None:
     for prompt, seq in zip(frozen.prompts, frozen.prompt_seq, strict=True):
         catalog.add_prompt(prompt, seq)
     catalog.answers.update(frozen.answers)
-    catalog.model_enabled[:] = frozen.model_enabled
-    catalog.prompt_enabled[:] = frozen.prompt_enabled
-    catalog.prompt_off_at[:] = frozen.prompt_off_at
+    for name, values in named(frozen, _OF_CATALOG).items():
+        getattr(catalog, name)[:] = values
+    for name in _SETS:
+        setattr(catalog, name, set(getattr(frozen, name)))
     for model_number, prompt_number, name in frozen.responses:
         catalog.response_ids[model_number, prompt_number] = name
         catalog.answered.view[model_number, prompt_number] = 1
     shown = catalog.shown.view
     shown[:] = np.frombuffer(frozen.shown_answers, dtype=np.int32).reshape(shown.shape)
     catalog.matchups = frozen.matchups
-    catalog.prompt_joined[:], catalog.resting[:] = frozen.prompt_joined, frozen.resting
-    catalog.prompt_reserved[:] = frozen.prompt_reserved
-    catalog.telling, catalog.answers_off = set(frozen.telling), set(frozen.answers_off)
-    catalog.withdrawn, catalog.erased_prompts = set(frozen.withdrawn), set(frozen.erased_prompts)
     catalog.kinds.update(frozen.kinds)
     catalog.hide_telling = frozen.policy.bank.hide_self_naming
-
-
-def _fill_schedule(schedule: Schedule, frozen: StoredState) -> None:
-    policy = frozen.policy
-    schedule.shown[:], schedule.shown_as_a[:] = frozen.shown, frozen.shown_as_a
-    schedule.lanes.update(dict(frozen.lanes))
-    schedule.window = deque(frozen.window)
-    schedule.meetings = {(low, high): deque(prompts) for low, high, prompts in frozen.meetings}
-    schedule.resize(policy.window_matchups, policy.diversity_last)
-    schedule.restore_in_flight(frozen.in_flight)

@@ -377,7 +377,6 @@ class Database:
 
     @contextmanager
     def _translated(self, doing: str) -> Iterator[None]:
-        """Errors of the database inside the block become one line that says what to do."""
         try:
             yield
         except self._errors() as error:
@@ -397,7 +396,6 @@ def _is_kept_copy(path: Path) -> bool:
 
 
 def _explained(error: Exception) -> str:
-    """What went wrong and what to do, in one line."""
     message = " ".join(str(error).split())
     state = getattr(error, "sqlstate", None)
     if "is locked" in message or state == "55P03":

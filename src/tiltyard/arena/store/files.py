@@ -32,7 +32,6 @@ class CleanFile(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sha256(self) -> str:
-        """The name under which it is kept."""
         return hashlib.sha256(self.content).hexdigest()
 
 

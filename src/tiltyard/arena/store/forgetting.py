@@ -28,8 +28,8 @@ from tiltyard.arena.store.erasing import erase_again
 from tiltyard.arena.store.invitations import SHOWN_LETTERS
 from tiltyard.arena.store.log import EVERYTHING
 from tiltyard.arena.store.outside import ALL, deletion
-from tiltyard.arena.store.store import Store
-from tiltyard.arena.store.visitors import KEYS_CHANGED, known, note_changed_keys
+from tiltyard.arena.store.store import Store, closed_on_error
+from tiltyard.arena.store.visitors import KEYS_CHANGED, known_among, note_changed_keys
 from tiltyard.arena.units import DAY, SECOND
 from tiltyard.arena.voting import MatchupStatus, shows_names
 from tiltyard.errors import OptionError
@@ -71,7 +71,7 @@ def forget_cookie(store: Store, cookie_hash: str) -> None:
 def forget_voters(store: Store, voters: Sequence[str]) -> Deleted:
     """Forget the visitors with these random keys; their votes stay. If one is known to nobody, nobody is forgotten."""
     with store.database.write(lock=True) as connection:
-        missing = sorted(set(voters) - known(connection, "voter", voters))
+        missing = sorted(set(voters) - known_among(connection, "voter", voters))
         if missing:
             raise OptionError(f"nothing leads from the key {missing[0]!r} to anybody: forgotten already, or mistyped.")
         result = _note_and_forget(store, connection, voters)
@@ -125,11 +125,8 @@ def delete_comment(store: Store, matchup_id: str) -> bool:
 def open_store(url: str) -> Store:
     """The arena at a URL; in an older copy, what was deleted since it was made is deleted again."""
     store = Store.open(url)
-    try:
+    with closed_on_error(store.database):
         forget_again(store)
-    except BaseException:
-        store.close()
-        raise
     return store
 
 
@@ -168,7 +165,6 @@ def _forget_all(connection: Connection, until: int) -> Deleted:
 
 
 def _users(connection: Connection, invitations: Sequence[str]) -> list[str]:
-    """The voters who used one of these invitations."""
     return [voter for (voter,) in connection.rows("SELECT voter FROM voters WHERE invitation IN ??", list(invitations))]
 
 

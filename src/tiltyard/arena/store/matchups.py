@@ -19,10 +19,9 @@ from tiltyard.arena.schedule import Reserved
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import log
 from tiltyard.arena.store.database import Connection, Row
-from tiltyard.arena.tallies import pair_of
 from tiltyard.arena.votes import CastVote, VoteStanding
 from tiltyard.arena.voting import CLOCK_MARGIN, Ballot, MatchupStatus
-from tiltyard.arena.waiting import PastMatchup, ShownPair
+from tiltyard.arena.waiting import PastMatchup
 from tiltyard.bank import AnswerKind
 
 if TYPE_CHECKING:
@@ -38,14 +37,6 @@ STATUS = COLUMNS.index("status")  # what comes after it is set by a vote, in thi
 
 OPEN, VOTED, SKIPPED, EXPIRED, UNDONE = (status.value for status in MatchupStatus)
 
-_VOTE = f"UPDATE matchups SET {', '.join(f'{column} = ?' for column in COLUMNS[STATUS:])} WHERE id = ?"
-_CLOSE = "UPDATE matchups SET status = ?, closed_at = ? WHERE id = ?"
-_REVEAL = "UPDATE matchups SET undo_until = NULL WHERE id = ?"
-_UNDO = "UPDATE matchups SET status = 'undone', closed_at = ?, counts = 0 WHERE id = ?"
-_COUNT = "UPDATE matchups SET counts = ? WHERE id = ? AND status = 'voted'"
-_IN_ORDER = (_VOTE, _CLOSE, _REVEAL, _UNDO, _COUNT)
-"""The changes in the order in which one matchup goes through them."""
-
 _VOTES = (
     "SELECT vote_seq, vote_at, id, voter, a, b, prompt, choice, status, counts, vote_block, lane, unrendered "
     "FROM matchups WHERE "
@@ -59,23 +50,20 @@ _CHOICES = {choice.value: choice for choice in Choice}
 _STATUSES = {status.value: status for status in MatchupStatus}
 
 
-Change = tuple[str, Row]
-"""A statement that changes a matchup, and its values; the last one is the id."""
-
-
 class NotedEvents:
     """What some events, in the order of the log, mean for the rows of matchups."""
 
     def __init__(self) -> None:
         self.new: dict[str, Row] = {}
         """The rows of the matchups that were served, as they are after these events."""
-        self.changes: list[Change] = []
-        """Changes to the rows that were there before."""
+        self.changes: dict[str, dict[str, Any]] = {}
+        """By matchup, the columns that change in a row that was there before."""
 
     def apply(self, state: ArenaState, event: e.Event) -> None:
         """Apply the next event of the log to a state, and note what it means for the table."""
         at, body, in_flight = event.at, event.body, state.schedule.in_flight
         served = in_flight.get(body.matchup_id) if type(body) is e.Voted else None
+        restored = state.excluded.intersection(body.matchup_ids) if type(body) is e.Restored else ()
         state.apply(state.seq + 1, event)
         match body:
             case e.MatchupServed():
@@ -83,47 +71,41 @@ class NotedEvents:
             case e.Voted():
                 assert served is not None, "or the state refuses the vote"
                 block, choice, until = body.block or served.block, str(body.choice), body.undo_until
-                vote = (VOTED, choice, body.unrendered, at, until, state.seq, at, block, 1, body.matchup_id)
-                self._change(_VOTE, vote)
+                vote = (VOTED, choice, body.unrendered, at, until, state.seq, at, block, 1)
+                self._change(body.matchup_id, **dict(zip(COLUMNS[STATUS:], vote, strict=True)))
             case e.Skipped() | e.Expired():
-                status = SKIPPED if isinstance(body, e.Skipped) else EXPIRED
-                self._change(_CLOSE, (status, at, body.matchup_id))
+                self._change(body.matchup_id, status=SKIPPED if isinstance(body, e.Skipped) else EXPIRED, closed_at=at)
             case e.Revealed():
-                self._change(_REVEAL, (body.matchup_id,))
+                self._change(body.matchup_id, undo_until=None)
             case e.Undone():
-                self._change(_UNDO, (at, body.matchup_id))
-            case e.Excluded() | e.Restored():
-                for name in body.matchup_ids:
-                    self._change(_COUNT, (int(isinstance(body, e.Restored)), name))
+                self._change(body.matchup_id, status=UNDONE, closed_at=at, counts=0)
+            case e.Excluded():
+                for name in state.excluded.intersection(body.matchup_ids):  # an undone vote is not excluded
+                    self._change(name, counts=0)
+            case e.Restored():
+                for name in restored:
+                    self._change(name, counts=1)
 
-    def _change(self, sql: str, values: Row) -> None:
-        row = self.new.get(values[-1])
+    def _change(self, name: str, **values: Any) -> None:
+        row = self.new.get(name)
         if row is None:
-            self.changes.append((sql, values))
+            self.changes.setdefault(name, {}).update(values)
         else:
-            self.new[values[-1]] = row_after(row, (sql, values))
+            self.new[name] = row_after(row, values)
 
     def write(self, connection: Connection) -> None:
         connection.insert("matchups", COLUMNS, list(self.new.values()))
-        for wanted in _IN_ORDER if self.changes else ():
-            connection.many(wanted, [row for sql, row in self.changes if sql is wanted])
+        by_columns: dict[tuple[str, ...], list[Row]] = {}
+        for name, values in self.changes.items():
+            by_columns.setdefault(tuple(values), []).append((*values.values(), name))
+        for columns, rows in by_columns.items():
+            wanted = ", ".join(f"{column} = ?" for column in columns)
+            connection.many(f"UPDATE matchups SET {wanted} WHERE id = ?", rows)
 
 
-def row_after(row: Row, change: Change) -> Row:
-    """A row of the table after a change: what the statement does."""
-    sql, values = change
-    if sql is _VOTE:
-        return row[:STATUS] + values[:-1]
-    now = dict(zip(COLUMNS, row, strict=True))
-    if sql is _CLOSE:
-        now |= {"status": values[0], "closed_at": values[1]}
-    elif sql is _REVEAL:
-        now["undo_until"] = None
-    elif sql is _UNDO:
-        now |= {"status": UNDONE, "closed_at": values[0], "counts": 0}
-    elif now["status"] == VOTED:
-        now["counts"] = values[0]
-    return tuple(now.values())
+def row_after(row: Row, change: dict[str, Any]) -> Row:
+    """A row of the table after some of its columns changed."""
+    return tuple((dict(zip(COLUMNS, row, strict=True)) | change).values())
 
 
 def row_of(served: Reserved) -> Row:
@@ -167,13 +149,11 @@ class TableVotes:
         self._new.clear()
 
     def cast(self, vote: CastVote) -> None:
-        """Remember a vote whose row is not written yet."""
         self._new[vote.matchup_id] = vote
         if self._recent_from is not None:
             self.recent[vote.matchup_id] = vote
 
     def keep_from(self, seq: int) -> None:
-        """Keep the votes after an event of the log as the recent ones."""
         if self._recent_from is None or self._recent_from > seq:
             assert self.connection is not None
             self.recent = {vote.matchup_id: vote for vote in cast_votes(self.connection, after=seq)} | self._new
@@ -258,7 +238,7 @@ def _undone_after(connection: Connection, seq: int) -> dict[str, int]:
     return {body.matchup_id: seq for seq, body in bodies if isinstance(body, e.Undone)}
 
 
-_PAST = "m.id, m.block, m.voter, m.a, m.b, m.prompt, m.lane, m.served_at, m.status, m.closed_at"
+_PAST = ", ".join(f"m.{column}" for column in (*COLUMNS[: STATUS + 1], "closed_at"))
 _CARRIED = (
     "EXISTS (SELECT 1 FROM matchups before WHERE before.voter = m.voter AND before.served_at < m.served_at "
     "AND before.block NOT IN ('', m.block) AND before.status <> 'voted' "
@@ -271,7 +251,7 @@ def past_of_voters(connection: Connection, voters: Iterable[str]) -> dict[str, l
     """Everything that each of these voters was shown."""
     past: dict[str, list[PastMatchup]] = {voter: [] for voter in voters}
     for row in connection.rows(f"SELECT {_PAST} FROM matchups m WHERE m.voter IN ??", list(past)):
-        past[row[2]].append(_past(row))
+        past[row[COLUMNS.index("voter")]].append(_past(row))
     return past
 
 
@@ -291,9 +271,8 @@ def past_of_block(connection: Connection, block: str) -> tuple[list[PastMatchup]
 
 
 def _past(row: Row) -> PastMatchup:
-    name, block, voter, a, b, prompt, lane, served_at, status, closed_at, *carried = row
-    shown = ShownPair(block, pair_of(a, b), voter, lane, prompt, served_at)
-    return PastMatchup(name, shown, _STATUSES[status], closed_at, any(carried))
+    status, closed_at, *carried = row[STATUS:]
+    return PastMatchup(Reserved(*row[:STATUS]), _STATUSES[status], closed_at, any(carried))
 
 
 class ShownMatchup(msgspec.Struct, frozen=True, kw_only=True):
@@ -325,9 +304,10 @@ class ShownMatchup(msgspec.Struct, frozen=True, kw_only=True):
     """The name of its vote in the public rows."""
 
 
+_FACTS = ("matchup_id", "a", "b", "status", "choice", "closed_at", "undo_until", "expires_at", "seq", "unrendered")
 _SHOWN = (
-    "SELECT id, a, b, status, choice, closed_at, undo_until, expires_at, counts, vote_seq, unrendered, "
-    "asked, answer_a, answer_b, seq FROM matchups WHERE "
+    "SELECT id, a, b, status, choice, closed_at, undo_until, expires_at, vote_seq, unrendered, "
+    "counts, seq, asked, answer_a, answer_b FROM matchups WHERE "
 )
 
 
@@ -370,39 +350,29 @@ def _shown(store: Store, where: str, *values: Any) -> list[ShownMatchup]:
         return []
     with store.database.read() as connection:
         rows = connection.rows(_SHOWN + where, *values)
-        texts = store.texts.get(connection, [seq for row in rows for seq in row[11:14]])
+        texts = store.texts.get(connection, [seq for row in rows for seq in row[12:]])
         served: dict[int, str] = dict(
-            connection.rows("SELECT seq, body FROM events WHERE seq IN ??", [row[14] for row in rows])
+            connection.rows("SELECT seq, body FROM events WHERE seq IN ??", [row[11] for row in rows])
         )
     made = []
     for row in rows:
-        prompt, a, b = (texts[seq] for seq in row[11:14])
-        matchup = e.decode_body(served[row[14]])
+        facts, (counts, seq, *shown) = dict(zip(_FACTS, row, strict=False)), row[len(_FACTS) :]
+        prompt, a, b = (texts[seq] for seq in shown)
+        matchup = e.decode_body(served[seq])
         assert isinstance(matchup, e.MatchupServed)
         assert isinstance(prompt, e.PromptAdded)
         assert isinstance(a, e.ResponseAdded)
         assert isinstance(b, e.ResponseAdded)
-        made.append(
-            ShownMatchup(
-                matchup_id=row[0],
-                a=row[1],
-                b=row[2],
-                status=_STATUSES[row[3]],
-                choice=None if row[4] is None else Choice(row[4]),
-                closed_at=row[5],
-                undo_until=row[6],
-                expires_at=row[7],
-                prompt=prompt.text,
-                response_a=a.text,
-                response_b=b.text,
-                model_a=a.model,
-                model_b=b.model,
-                standing=None if row[9] is None else _standing(row[3], row[8]),
-                seq=row[9],
-                prompt_id=prompt.prompt_id,
-                kind=a.answer_kind,
-                unrendered=row[10],
-                receipt=receipt_of(matchup),
-            )
-        )
+        facts |= {
+            "prompt": prompt.text,
+            "prompt_id": prompt.prompt_id,
+            "response_a": a.text,
+            "response_b": b.text,
+            "model_a": a.model,
+            "model_b": b.model,
+            "kind": a.answer_kind,
+            "standing": None if facts["seq"] is None else _standing(facts["status"], counts),
+            "receipt": receipt_of(matchup),
+        }
+        made.append(msgspec.convert(facts, ShownMatchup))
     return made

@@ -85,7 +85,6 @@ class Outside:
             part.unlink(missing_ok=True)
 
     def change_secret(self, today: date) -> date:
-        """Put a new secret into the key file; the last day on which the one before is taken."""
         (now, *before), until = self._key_lines(today), today + timedelta(OLD_SECRET_DAYS)
         lines = (secrets.token_urlsafe(32), f"{now} {until}", *before, "")
         write_private(self.key_path, "\n".join(lines).encode())
@@ -100,8 +99,7 @@ class Outside:
             return
         self.check_folder()
         try:
-            self.deletions_path.touch(0o600)
-            with self.deletions_path.open("rb+") as file:
+            with os.fdopen(os.open(self.deletions_path, os.O_RDWR | os.O_CREAT, 0o600), "rb+") as file:
                 fcntl.flock(file, fcntl.LOCK_EX)  # the system releases it when the file is closed
                 last = file.read().rpartition(b"\n")[2]
                 if last and DELETION.fullmatch(last.decode("ascii", "replace")):

@@ -12,14 +12,13 @@ from tiltyard.arena.events import AnyBody, Event, Excluded, Flagged, PromptAdded
 from tiltyard.arena.store import log
 from tiltyard.arena.store.checkpoints import load_state
 from tiltyard.arena.store.desk import open_reports
-from tiltyard.arena.store.files import read_file
 from tiltyard.arena.store.log import RARE
 from tiltyard.arena.store.matchups import public_until
 from tiltyard.arena.store.store import Store
 from tiltyard.arena.store.texts import is_erased
+from tiltyard.arena.voters import SessionActs
 from tiltyard.arena.voting import CLOCK_MARGIN
 from tiltyard.pages import day
-from tiltyard.validity import SessionActs
 
 LATEST_VOTES = 500
 """How many votes are looked at to see whether most come from one block."""
@@ -57,29 +56,6 @@ def model_titles(store: Store) -> dict[str, str]:
     with store.database.read() as connection:
         models = load_state(connection)[0].catalog.models
     return {model.model: model.display_name for model in models if model.display_name != model.model}
-
-
-class AnswerText(msgspec.Struct, frozen=True):
-    """An answer: its id, its model, what was asked, its text, and the source of a page or drawing."""
-
-    response_id: str
-    model: str
-    prompt: str
-    text: str
-    source: str
-
-
-def texts_of(store: Store, names: Iterable[str]) -> Iterator[AnswerText]:
-    """These answers; one file is read at a time."""
-    asked = prompt_texts(store)
-    with store.database.read() as connection:
-        bodies = store.texts.get(connection, store.answers.seqs(connection, names))
-    for body in bodies.values():
-        assert isinstance(body, ResponseAdded)
-        source = b"".join(read_file(store, body.file)) if body.answer_kind in ("svg", "html") else b""
-        yield AnswerText(
-            body.response_id, body.model, asked.get(body.prompt_id, ""), body.text, source.decode("utf-8", "replace")
-        )
 
 
 def texts_of_answers(store: Store) -> dict[str, str]:

@@ -58,10 +58,9 @@ def site_secrets(store: Store, given: str, today: date) -> str:
     the old one is dropped.
     """
     before = site_text(store, MADE_UNDER)
-    result = given or store.outside.secrets(today)
-    if not result:
+    if not given and not store.outside.key_path.exists():
         store.outside.make_secret()
-        result = store.outside.secrets(today)
+    result = given or store.outside.secrets(today)
     mark = hashlib.sha256(f"networks\n{result.partition(',')[0]}".encode("utf-8", "surrogateescape")).hexdigest()[:4]
     if mark != before:
         with store.database.write(lock=True) as connection:

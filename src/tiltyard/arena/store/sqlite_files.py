@@ -154,7 +154,6 @@ class SqliteFiles:
             return False
 
     def _save(self) -> str:
-        """Write what the open connection holds to a new file beside the database."""
         out = self._path.with_name(f"{self._path.name}.saved-{self._head[0]}")
         try:
             if not out.exists():

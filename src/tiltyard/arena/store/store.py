@@ -29,8 +29,7 @@ class Store:
 
     @classmethod
     def create(cls, url: str) -> Store:
-        """A new, empty arena."""
-        with _closed_on_error(Database(url)) as database:
+        with closed_on_error(Database(url)) as database:
             if database.schema() is not None:
                 raise StoreError(f"there is an arena at {database.shown} already. Open it, or name another place.")
             database.create_tables(arena := secrets.token_hex(16))
@@ -38,8 +37,7 @@ class Store:
 
     @classmethod
     def open(cls, url: str) -> Store:
-        """An existing arena."""
-        with _closed_on_error(Database(url)) as database:
+        with closed_on_error(Database(url)) as database:
             found = database.schema()
             if found is None:
                 raise StoreError(
@@ -55,17 +53,16 @@ class Store:
             return cls(database, arena)
 
     def known_voter(self, cookie_hash: str) -> str | None:
-        """The key of the visitor with this cookie, if it was seen before."""
         with self.database.read() as connection:
             return known_voter(connection, cookie_hash)
 
     def close(self) -> None:
-        """Close the database."""
         self.database.close()
 
 
 @contextmanager
-def _closed_on_error(database: Database) -> Iterator[Database]:
+def closed_on_error(database: Database) -> Iterator[Database]:
+    """The database, which is closed if the block fails."""
     try:
         yield database
     except BaseException:

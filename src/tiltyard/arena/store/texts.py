@@ -71,7 +71,6 @@ _GONE = ["erased", "response_withdrawn"]
 
 
 def _gone(connection: Connection) -> dict[tuple[str, str], str]:
-    """By kind and id, what is shown in place of a text."""
     result = dict[tuple[str, str], str]()
     for _, at, body in of_kinds(connection, _GONE):
         day = datetime.fromtimestamp(at // SECOND, UTC).date().isoformat()

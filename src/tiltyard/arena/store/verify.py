@@ -305,16 +305,14 @@ class _Check:
         rows: dict[str, Row] = {}
         for name, row in noted.new.items():
             (self.open_rows if row[STATUS] == OPEN else rows)[name] = row
-        changed = {str(values[-1]) for _, values in noted.changes}
-        there = self._rows([name for name in changed if name not in self.open_rows and name not in self.differ])
+        there = self._rows([name for name in noted.changes if name not in self.open_rows and name not in self.differ])
         rows |= there  # they were equal so far
-        for name in changed:
+        for name in noted.changes:
             if name in self.open_rows:
                 rows[name] = self.open_rows.pop(name)
             elif name in self.differ:
                 rows[name] = self.differ.pop(name)[1]
-        for change in noted.changes:
-            name = change[1][-1]
+        for name, change in noted.changes.items():
             if name in rows:
                 rows[name] = row_after(rows[name], change)
         there |= self._rows([name for name in rows if name not in there])

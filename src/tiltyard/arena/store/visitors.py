@@ -64,10 +64,10 @@ def enter_voter(connection: Connection, cookie_hash: str, now: int) -> str:
     return str(known_voter(connection, cookie_hash))
 
 
-def known(connection: Connection, what: Literal["cookie_hash", "voter"], names: Sequence[str]) -> set[str]:
+def known_among(connection: Connection, column: Literal["cookie_hash", "voter"], values: Sequence[str]) -> set[str]:
     """Those of these cookies that lead to a voter, or of these voters whom a cookie leads to."""
-    query = f"SELECT {what} FROM voters WHERE {what} IN ??"
-    return {row[0] for row in connection.rows(query, list(names))} if names else set()
+    query = f"SELECT {column} FROM voters WHERE {column} IN ??"
+    return {value for (value,) in connection.rows(query, list(values))} if values else set()
 
 
 def address_key(connection: Connection, purpose: str, period: int, expires_at: int) -> bytes:

@@ -32,7 +32,6 @@ class Week(msgspec.Struct, frozen=True):
 
     @classmethod
     def at(cls, time: int) -> Week:
-        """The week of a time (microseconds)."""
         return cls.of_monday(datetime.fromtimestamp(time / SECOND, UTC).date())
 
     @classmethod

@@ -13,7 +13,7 @@ import numpy as np
 
 from tiltyard import __version__
 from tiltyard.arena import events as e
-from tiltyard.arena.board import OFFICIAL_FROM, SHADOW_PHASE
+from tiltyard.arena.board import SHADOW_PHASE
 from tiltyard.arena.chain import FIRST_HASH, link_line
 from tiltyard.arena.heads import Head, HeadFile, Statement, signed
 from tiltyard.arena.public_rows import PublicPrompt, VotedMatchup, canonical, prompt_row, public_rows, receipt_of
@@ -179,7 +179,6 @@ def state_head(store: Store, now: int, *, title: str = "", pem: bytes | None = N
         at=time_stated(now),
         title=title,
         board=() if phase == SHADOW_PHASE else tuple(map(msgspec.structs.astuple, published_board(state, votes))),
-        ordered_by="" if phase == SHADOW_PHASE else "conservative" if phase >= OFFICIAL_FROM else "legacy_elo",
         votes=len(votes),
         version=__version__,
         weights=hashlib.sha256(weights).hexdigest() if weights else "",

@@ -72,9 +72,7 @@ class ProviderSettings:
     """Where a provider finds its server, and how it is asked."""
 
     base_url: str | None
-    """The server's address, where the user gives one."""
     env: Mapping[str, str] = field(repr=False)
-    """Keys and addresses: the environment and `.env`."""
     folders: tuple[Path, ...]
     guided_choice: str | None
     headers: Mapping[str, str] = field(repr=False)

@@ -175,7 +175,6 @@ def _reply(answer: object, *, batched: bool = False) -> Reply:
 
 
 def _usage(value: object) -> Usage | None:
-    """The tokens of a message; None if Anthropic does not state them."""
     usage = an_object(value)
     counts = {name: a_count(usage.get(name)) for name in ("input_tokens", "output_tokens")}
     counts |= {name: a_count(usage.get(name) or 0) for name in _CACHED}

@@ -136,7 +136,10 @@ def gemini_reply(answer: object, choices: Sequence[str] = (), *, batched: bool =
         return _without_candidate(body, usage, model, batched=batched)
     reason = a_name(first.get("finishReason"))
     text = _text(first.get("content"))
-    calls = _calls(first.get("content"))
+    functions = (
+        an_object(an_object(p).get("functionCall")) for p in a_list(an_object(first.get("content")).get("parts"))
+    )
+    calls = tuple(ToolCall(a_name(one.get("name")), arguments_text(one.get("args", {}))) for one in functions if one)
     if usage is not None and (text or calls) and not usage.output_tokens:
         usage = None  # an answer of no tokens would be free; Google leaves out only counts of zero
     stop = _STOPS.get(reason, Stop.END)
@@ -239,11 +242,6 @@ def _text(content: object) -> str | None:
         return None
     spoken = [part for part in map(an_object, parts) if part.get("thought") is not True]
     return encodable("".join(part["text"] for part in spoken if isinstance(part.get("text"), str)))
-
-
-def _calls(content: object) -> tuple[ToolCall, ...]:
-    calls = (an_object(an_object(part).get("functionCall")) for part in a_list(an_object(content).get("parts")))
-    return tuple(ToolCall(a_name(call.get("name")), arguments_text(call.get("args", {}))) for call in calls if call)
 
 
 def _usage(value: object) -> Usage | None:
@@ -354,7 +352,6 @@ class GeminiProvider(MakerProvider):
         return response
 
     async def _call(self, path: str, about: str, body: object = None, **further: Any) -> dict[str, Any]:
-        """The JSON object with which a method of the API answers."""
         limits = {name: further.pop(name) for name in ("seconds", "request") if name in further}
         waiting = self._send(f"{self._base}/{_API_VERSION}/{path}", body, **further)
         return await answered_object(waiting, self._caller, about, **limits)
@@ -388,7 +385,6 @@ class GeminiProvider(MakerProvider):
         return batch_id
 
     async def _upload(self, content: bytes, tag: str, about: str) -> str:
-        """Upload a file in Google's two steps, and return its name."""
         start = self._send(
             f"{self._base}/upload/{_API_VERSION}/files",
             {"file": {"displayName": tag, "mimeType": _LINES}},

@@ -96,7 +96,6 @@ def weights_of(model: str) -> Path:
 
 
 def _load(model: str, path: Path) -> Any:
-    """llama.cpp with the model in it."""
     runtime: Any = importlib.import_module(_RUNTIME)
     parameters = runtime.CommonParams()
     parameters.model.path = str(path)

@@ -339,7 +339,6 @@ def _choice_of(token: str, choices: Sequence[str]) -> str | None:
 
 
 def _refusal(message: dict[str, Any]) -> str | None:
-    """The text with which a model declined, possibly empty; None if it did not decline."""
     parts = [an_object(part) for part in a_list(message.get("content"))]
     declined = [message.get("refusal"), *(part.get("refusal") for part in parts if part.get("type") == "refusal")]
     texts = [words for words in declined if words]

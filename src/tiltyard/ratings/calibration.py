@@ -8,9 +8,10 @@ from itertools import pairwise
 import msgspec
 import numpy as np
 
-from tiltyard.ratings import SCALE, Glicko2History, Glicko2Settings, normal_quantile, rate_battles_history
+from tiltyard.ratings.glicko2 import SCALE, Glicko2History, Glicko2Settings, rate_battles_history
+from tiltyard.ratings.proportions import wilson
+from tiltyard.ratings.quantiles import normal_quantile
 from tiltyard.types import Bools, Floats, Ints
-from tiltyard.validity.agreement import wilson
 
 BINS = 10
 

@@ -7,8 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.errors import OptionError
-from tiltyard.validity import address_block, client_address, limit_key, networks_of, shared_block, trusted_networks
-from tiltyard.validity.limits import SHARED_VISITORS, SHARED_VOTES
+from tiltyard.web.networks import (
+    SHARED_VISITORS,
+    SHARED_VOTES,
+    address_block,
+    client_address,
+    limit_key,
+    networks_of,
+    shared_block,
+    trusted_networks,
+)
 
 INSIDE = trusted_networks(["10.0.0.0/8", "::1", "fd00::/8"])
 

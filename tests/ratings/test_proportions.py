@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from tiltyard.validity import Estimate, cohen_kappa, share, wilson, win_rate
+from tiltyard.ratings import Estimate, cohen_kappa, share, wilson, win_rate
 
 
 def test_wilson_is_the_published_interval() -> None:

@@ -6,8 +6,14 @@ import numpy as np
 import pytest
 
 from tests.sizes import size
-from tiltyard.validity import QualityVotes, high_both_bad, rising_both_bad
-from tiltyard.validity.quality import EXACT_UP_TO, _chance_of_rise, _normal_tail
+from tiltyard.arena.quality import (
+    EXACT_UP_TO,
+    QualityVotes,
+    _chance_of_rise,
+    _normal_tail,
+    high_both_bad,
+    rising_both_bad,
+)
 
 RULES = {"least_votes": 50, "least_rise": 0.1}
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.validity import exposure_fairness, lane_shares, side_balance
-from tiltyard.validity.fairness import exposure_targets
+from tiltyard.arena.matchmaking.fairness import exposure_fairness, exposure_targets, lane_shares, side_balance
 
 
 def test_who_has_more_by_the_contender_lane_keeps_it_and_the_others_share_the_rest() -> None:

@@ -10,8 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.records import replace
-from tiltyard.validity import VoteGroups, bounded_influence, bounded_weights, expected_strengths, recent_shifts
-from tiltyard.validity.bounded_influence import LEAST_WEIGHT
+from tiltyard.arena import bounded_influence
+from tiltyard.arena.bounded_influence import (
+    LEAST_WEIGHT,
+    VoteGroups,
+    bounded_weights,
+    expected_strengths,
+    recent_shifts,
+)
 
 MODELS = 20
 POINTS = 400.0 / np.log(10.0)

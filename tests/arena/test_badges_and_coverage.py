@@ -7,22 +7,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.validity import (
-    Badge,
+from tiltyard.arena import Badge
+from tiltyard.arena.coverage import (
+    deficits,
+    neighbours,
+    pair_completeness,
+    pair_coverage_scores,
+    prompt_coverage,
+    prompts_needed,
+)
+from tiltyard.arena.publication import (
     Floor,
     badge,
     confidence_percent,
-    deficits,
-    neighbours,
     order_rule,
-    pair_completeness,
-    pair_coverage_scores,
     places_rule,
-    prompt_coverage,
-    prompts_needed,
+    publication,
     voter_rule,
 )
-from tiltyard.validity.publication import publication
 
 ESTABLISHED = Floor(80, 0.8, 90.0)
 STABLE = Floor(200, 0.9, 30.0)

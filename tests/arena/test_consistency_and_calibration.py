@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.ratings import Glicko2Settings, rate_battles
-from tiltyard.validity import confidence_bins, predictions
-from tiltyard.validity.calibration import calibration
-from tiltyard.validity.coverage import average_score, consistency, prompt_means, spread
+from tiltyard.arena.coverage import average_score, consistency, prompt_means, spread
+from tiltyard.ratings import Glicko2Settings, confidence_bins, predictions, rate_battles
+from tiltyard.ratings.calibration import calibration
 
 
 def test_means_are_over_prompts_with_two_rated_votes_and_every_prompt_weighs_alike() -> None:

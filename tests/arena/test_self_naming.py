@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tiltyard.validity import author_names, find_name
-from tiltyard.validity.voters import plain
+from tiltyard.arena.voters import author_names, find_name, plain
 
 if TYPE_CHECKING:
     from pathlib import Path

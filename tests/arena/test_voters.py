@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from tests.records import replace
 from tests.sizes import size
+from tiltyard.arena import expected_scores
+from tiltyard.arena.voters import SessionRules, SessionVotes, combined, session_flags, surprises
 from tiltyard.battles import Outcome
-from tiltyard.validity import SessionRules, SessionVotes, combined, expected_scores, session_flags, surprises
 
 RULES = SessionRules(
     fast_votes=20,

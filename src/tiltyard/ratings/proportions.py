@@ -16,7 +16,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from tiltyard.ratings import normal_quantile, t_quantile
+from tiltyard.ratings.quantiles import normal_quantile, t_quantile
 
 if TYPE_CHECKING:
     Floats = NDArray[np.float64]
