@@ -24,7 +24,8 @@ from tiltyard.arena.integrity import (
     voter_anomalies,
 )
 from tiltyard.arena.policy import FlagRules
-from tiltyard.arena.voters import SessionActs, SessionRules, SessionVotes, fewest_votes, session_flags
+from tiltyard.arena.voters import SessionRules, SessionVotes, fewest_votes, session_flags
+from tiltyard.arena.votes import SessionActs
 
 RULES = FlagRules()
 

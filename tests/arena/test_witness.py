@@ -36,8 +36,8 @@ from tiltyard.arena.heads import Statement, plain, signed
 from tiltyard.arena.public_rows import receipt_of
 from tiltyard.arena.ratings import rate_votes
 from tiltyard.arena.store import erase, head_history, load_votes, public_head, record_head, state_head, witness_lines
+from tiltyard.arena.store.public_log import record_hourly
 from tiltyard.arena.store.verify import verify
-from tiltyard.arena.store.witnessing import record_hourly
 from tiltyard.arena.witness import RatedModel, differing
 from tiltyard.errors import ArenaError, OptionError
 from tiltyard.files import json_line

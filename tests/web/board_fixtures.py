@@ -22,7 +22,7 @@ from tiltyard.arena.following import Observatory
 from tiltyard.arena.following.observatory import Snapshot
 from tiltyard.arena.simulation.ledger import FIRST_DAY, fill_log
 from tiltyard.arena.store import Store
-from tiltyard.arena.store.witnessing import record_hourly
+from tiltyard.arena.store.public_log import record_hourly
 from tiltyard.web.app import create_app
 from tiltyard.web.settings import SiteSettings
 

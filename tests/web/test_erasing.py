@@ -31,8 +31,8 @@ from tiltyard.arena.events import Erasable
 from tiltyard.arena.simulation.ledger import FIRST_DAY, fill_log
 from tiltyard.arena.store import Outside, Store, erase, record_head, state_head, witness_lines
 from tiltyard.arena.store.files import CleanFile
+from tiltyard.arena.store.public_log import record_hourly
 from tiltyard.arena.store.verify import verify
-from tiltyard.arena.store.witnessing import record_hourly
 from tiltyard.errors import OptionError
 from tiltyard.reporting import keep_finished_weeks
 

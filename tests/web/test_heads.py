@@ -31,7 +31,7 @@ from tests.web.sites import IDENTIFYING, QUICK, SCRAPER, SmallSite, live_site, s
 from tiltyard.arena import Arena, Choice, Head, HeadFile, KeptProof, PhaseChanged, check_witness, new_key, read_witness
 from tiltyard.arena.following import observatory
 from tiltyard.arena.store import record_head, state_head
-from tiltyard.arena.store.witnessing import record_hourly
+from tiltyard.arena.store.public_log import record_hourly
 
 __all__ = ["program", "tiltyard"]
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tiltyard.arena.heads import Head, HeadFile, kept_heads, new_key, parse_heads, read_named, trusted_keys
     from tiltyard.arena.import_source import ImportFolder, models_in, opened_source, read_answers
     from tiltyard.arena.importing import carry_out, in_parts, prepare_import
-    from tiltyard.arena.integrity import Act, AnswerFlag, flag_answers, limits_of
+    from tiltyard.arena.integrity import AnswerFlag, flag_answers
     from tiltyard.arena.kept import KEPT
     from tiltyard.arena.limits import session_quotas
     from tiltyard.arena.model_detail import (
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     )
     from tiltyard.arena.offline import BoardIntervals, OfflineBoard, OfflineRow, published_estimator, rate_options
     from tiltyard.arena.policy import (
-        MOST, PHASES, BankRules, DefenceRules, EntryRules, Limits, Policy, TextsPublic, WaitingRules, read_policy,
+        MOST, PHASES, Act, BankRules, DefenceRules, EntryRules, Limits, Policy, TextsPublic, WaitingRules, limits_of,
+        read_policy,
     )
     from tiltyard.arena.public_rows import canonical
     from tiltyard.arena.publication import Badge, Publication, Rule

@@ -7,20 +7,17 @@ Nothing here changes anything. Flags and proposals are values, which a caller tu
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
-from typing import Literal
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.arena.events import MAY_NAME, SELF_NAMING, Excluded, Flagged, ModelAdded
-from tiltyard.arena.policy import FlagRules, Limits
-from tiltyard.arena.units import DAY, HOUR, MINUTE, SECOND
+from tiltyard.arena.policy import FlagRules
+from tiltyard.arena.units import SECOND
 from tiltyard.arena.voters import (
     LEAST_VOTES,
     Anomaly,
-    SessionActs,
     SessionRules,
     SessionVotes,
     author_names,
@@ -32,58 +29,12 @@ from tiltyard.arena.voters import (
     share_flag,
     surprises,
 )
-from tiltyard.arena.votes import VoteTable
+from tiltyard.arena.votes import SessionActs, VoteTable
 from tiltyard.arena.weights import ContestedModel
-
-Act = Literal["vote", "matchup", "session", "undo", "skip", "report"]
-"""The visitor actions that are limited."""
 
 SURE = 0.01
 """An anomaly is flagged at the policy's alpha, and exclusion is proposed at this fraction of it: in simulations 9 % of
 honest sessions are flagged at 0.1, and only 1 in 4,000 is below 0.001."""
-
-
-class ActLimit(msgspec.Struct, frozen=True):
-    """At most `limit` actions of a kind in any window of this many microseconds, counted by session or by address.
-
-    `growth` is how much more each wider network around an address may do; 0: wider networks are not counted.
-    """
-
-    act: Act
-    counted_by: Literal["session", "address"]
-    limit: int
-    window: int
-    growth: int = 0
-
-
-@lru_cache(maxsize=8)
-def limits_of(limits: Limits) -> tuple[ActLimit, ...]:
-    """All limits of a policy."""
-    growth = limits.network_growth
-    return (
-        ActLimit("vote", "session", limits.session_votes_per_hour, HOUR),
-        ActLimit("vote", "session", limits.session_votes_per_day, DAY),
-        ActLimit("vote", "address", limits.address_votes_per_hour, HOUR, growth),
-        ActLimit("vote", "address", limits.address_votes_per_day, DAY, growth),
-        ActLimit("session", "address", limits.address_sessions_per_day, DAY, growth),
-        ActLimit("matchup", "session", limits.session_matchups_per_hour, HOUR),
-        ActLimit("matchup", "session", limits.session_matchups_per_day, DAY),
-        ActLimit("matchup", "address", limits.address_matchups_per_hour, HOUR, growth),
-        ActLimit("matchup", "address", limits.address_matchups_per_day, DAY, growth),
-        ActLimit("report", "session", limits.session_reports_per_hour, HOUR),
-        ActLimit("report", "session", limits.session_reports_per_day, DAY),
-        ActLimit("report", "address", limits.address_reports_per_hour, HOUR, growth),
-        ActLimit("report", "address", limits.address_reports_per_day, DAY, growth),
-        ActLimit("vote", "session", limits.session_votes_per_minute, MINUTE),
-        ActLimit("matchup", "session", limits.session_matchups_per_minute, MINUTE),
-        ActLimit("vote", "address", limits.address_votes_per_minute, MINUTE),
-        ActLimit("matchup", "address", limits.address_matchups_per_minute, MINUTE),
-        ActLimit("session", "address", limits.address_sessions_per_hour, HOUR, growth),
-        ActLimit("undo", "session", limits.session_undos_per_hour, HOUR),
-        ActLimit("undo", "address", limits.address_undos_per_hour, HOUR),
-        ActLimit("skip", "session", limits.session_skips_per_hour, HOUR),
-        ActLimit("skip", "address", limits.address_skips_per_hour, HOUR),
-    )
 
 
 class VoterFlag(msgspec.Struct, frozen=True):

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 from tiltyard.arena import voting
 from tiltyard.arena.commands import NO_SUCH_MATCHUP, Command, EnterVoter, MatchupCommand, ServeMatchup, SubmitVote
-from tiltyard.arena.integrity import Act, limits_of
-from tiltyard.arena.policy import Limits, Policy
+from tiltyard.arena.policy import Act, Limits, Policy, limits_of
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.invitations import by_invitation, enter_by_invitation, invited
 from tiltyard.arena.store.visitors import (

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
 
 from tiltyard.arena.kept import DAYS
 from tiltyard.arena.reasons import BallotRules
+from tiltyard.arena.units import DAY, HOUR, MINUTE
 from tiltyard.errors import OptionError
 from tiltyard.ratings import Glicko2Settings
 from tiltyard.types import named
@@ -308,6 +310,53 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     network_growth: int = 4
     """How many times as much the next wider network may do, by hour and day: an IPv4 /24 beside a single address; an
     IPv6 /48, /40 and /32 beside a /64. Whoever has one address can often use its neighbours. (ours)"""
+
+
+Act = Literal["vote", "matchup", "session", "undo", "skip", "report"]
+"""The visitor actions that are limited."""
+
+
+class ActLimit(msgspec.Struct, frozen=True):
+    """At most `limit` actions of a kind in any window of this many microseconds, counted by session or by address.
+
+    `growth` is how much more each wider network around an address may do; 0: wider networks are not counted.
+    """
+
+    act: Act
+    counted_by: Literal["session", "address"]
+    limit: int
+    window: int
+    growth: int = 0
+
+
+@lru_cache(maxsize=8)
+def limits_of(limits: Limits) -> tuple[ActLimit, ...]:
+    """All limits of a policy."""
+    growth = limits.network_growth
+    return (
+        ActLimit("vote", "session", limits.session_votes_per_hour, HOUR),
+        ActLimit("vote", "session", limits.session_votes_per_day, DAY),
+        ActLimit("vote", "address", limits.address_votes_per_hour, HOUR, growth),
+        ActLimit("vote", "address", limits.address_votes_per_day, DAY, growth),
+        ActLimit("session", "address", limits.address_sessions_per_day, DAY, growth),
+        ActLimit("matchup", "session", limits.session_matchups_per_hour, HOUR),
+        ActLimit("matchup", "session", limits.session_matchups_per_day, DAY),
+        ActLimit("matchup", "address", limits.address_matchups_per_hour, HOUR, growth),
+        ActLimit("matchup", "address", limits.address_matchups_per_day, DAY, growth),
+        ActLimit("report", "session", limits.session_reports_per_hour, HOUR),
+        ActLimit("report", "session", limits.session_reports_per_day, DAY),
+        ActLimit("report", "address", limits.address_reports_per_hour, HOUR, growth),
+        ActLimit("report", "address", limits.address_reports_per_day, DAY, growth),
+        ActLimit("vote", "session", limits.session_votes_per_minute, MINUTE),
+        ActLimit("matchup", "session", limits.session_matchups_per_minute, MINUTE),
+        ActLimit("vote", "address", limits.address_votes_per_minute, MINUTE),
+        ActLimit("matchup", "address", limits.address_matchups_per_minute, MINUTE),
+        ActLimit("session", "address", limits.address_sessions_per_hour, HOUR, growth),
+        ActLimit("undo", "session", limits.session_undos_per_hour, HOUR),
+        ActLimit("undo", "address", limits.address_undos_per_hour, HOUR),
+        ActLimit("skip", "session", limits.session_skips_per_hour, HOUR),
+        ActLimit("skip", "address", limits.address_skips_per_hour, HOUR),
+    )
 
 
 class WaitingRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -84,14 +84,6 @@ class SessionFlag(msgspec.Struct, frozen=True):
     detail: str
 
 
-class SessionActs(msgspec.Struct, frozen=True):
-    """What a session did with the matchups it was shown: votes cast, how many of those it undid, and skips."""
-
-    cast: int = 0
-    undone: int = 0
-    skipped: int = 0
-
-
 def share_flag(name: str, number: int, total: int, what: str, least: int, share: float) -> SessionFlag | None:
     """A flag for acts that are at least so many and at least this share of all."""
     if number < least or number < share * total:

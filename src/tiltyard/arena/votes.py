@@ -29,6 +29,14 @@ from tiltyard.types import Bools, Floats, Ints
 Int8s = NDArray[np.int8]
 
 
+class SessionActs(msgspec.Struct, frozen=True):
+    """What a session did with the matchups it was shown: votes cast, how many of those it undid, and skips."""
+
+    cast: int = 0
+    undone: int = 0
+    skipped: int = 0
+
+
 class VoteStanding(enum.StrEnum):
     """Whether a vote counts. An undone vote never counts again; an excluded one may be restored."""
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         MORE_LABELS, Boards, ReviewResult, agreement_sentence, battle_rows, boards_of, close_if_settled, conclusion,
         export, look, number, panel_words, percent, preference_rows, remarks, status_values,
     )
-    from tiltyard.review.sources import read_source
+    from tiltyard.review import sources
+    from tiltyard.review.sources import Candidate, ReviewSource, read_source
 
 __getattr__ = names_on_demand(__name__)

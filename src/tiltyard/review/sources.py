@@ -1,4 +1,4 @@
-"""What a review is made of: a judged run, battles with their answers, a folder of answers, or two answer files.
+"""What a review is made of: battles with their answers, a folder of answers, or two answer files.
 
 Of these matchups all are reviewed, or a random draw, with the probability that each had of being drawn.
 """
@@ -24,10 +24,8 @@ from tiltyard.bank import (
     read_prompt_file,
     read_prompts,
 )
-from tiltyard.battles import Dialogue, read_battles, read_dialogue
+from tiltyard.battles import Dialogue, read_dialogue
 from tiltyard.errors import BankError, OptionError
-from tiltyard.judging import read_lines, require
-from tiltyard.tournament import MatchLine
 
 DrawMethod = Literal["simple", "by-pair"]
 
@@ -58,9 +56,9 @@ class ReviewSource(msgspec.Struct, frozen=True):
 
 
 def read_source(places: Sequence[Path], *, dimension: str | None = None, prompts: Path | None = None) -> ReviewSource:
-    """What is in these places: one run folder, file of battles or folder of answers; or two answer files.
+    """What is in these places: one file of battles or folder of answers; or two answer files.
 
-    Of a run only one dimension may be wanted. `prompts` are those of answer files that do not say what was asked.
+    Only a run folder has dimensions. `prompts` are those of answer files that do not say what was asked.
     """
     for place in places:
         if not place.exists():
@@ -70,70 +68,11 @@ def read_source(places: Sequence[Path], *, dimension: str | None = None, prompts
     if prompts is not None:
         raise OptionError("a file of prompts is for answer files: leave it out, or give two answer files.")
     (place,) = places
-    if place.is_dir() and (place / "matches" / "matches.jsonl").is_file():
-        return _of_run(place, dimension)
     if dimension is not None:
         raise OptionError(f"{place} is no run folder, so it has no dimension {dimension!r}.")
     if place.is_dir() or place.suffix.lower() == ".zip":
         return _of_folder(place)
     return _of_battles(place)
-
-
-class _Dimension(msgspec.Struct):
-    rubric: str = ""
-
-
-class _JudgePrompts(msgspec.Struct):
-    dimensions: dict[str, _Dimension] = {}
-
-
-def _of_run(folder: Path, dimension: str | None) -> ReviewSource:
-    """The judged matchups of a run, which are what people's labels correct."""
-    battles = require(folder / "battles.jsonl", folder)
-    judged = read_battles(battles, columns=["question_id", "dimension"])
-    names = judged.models
-    prompts = judged.text_column("question_id").texts()
-    about = judged.text_column("dimension").texts() if "dimension" in judged.columns else [None] * len(judged)
-    wanted = {
-        (what or "", prompt, *sorted((names[a], names[b])))
-        for prompt, what, a, b in zip(prompts, about, judged.model_a.tolist(), judged.model_b.tolist(), strict=True)
-    }
-    result = ReviewSource([], _rubrics(folder), battles)
-    seen: set[tuple[str, ...]] = set()
-    for _, line in read_lines(folder / "matches" / "matches.jsonl", msgspec.json.Decoder(MatchLine)):
-        key = (line.dimension, line.prompt_id, *sorted((line.entrant_a, line.entrant_b)))
-        if key not in wanted or key in seen or (dimension is not None and line.dimension != dimension):
-            continue
-        if line.images_a or line.images_b or line.prompt_images:
-            raise OptionError(
-                f"the matchup on {line.prompt_id} holds images beside a text, which a review cannot show yet. Review a "
-                "folder of answers whose answers are images instead."
-            )
-        seen.add(key)
-        told = {"Reference answer": line.gold_answer, "Expected": line.expected_behavior}
-        text = "\n\n".join([line.prompt.whole_text, *(f"{name}: {what}" for name, what in told.items() if what)])
-        answers = (
-            Response(entrant_id=line.entrant_a, prompt_id=line.prompt_id, response_text=line.response_a),
-            Response(entrant_id=line.entrant_b, prompt_id=line.prompt_id, response_text=line.response_b),
-        )
-        result.candidates.append(
-            Candidate(line.prompt_id, line.entrant_a, line.entrant_b, text, answers, line.dimension)
-        )
-    if not result.candidates:
-        what = f"on {dimension!r} " if dimension is not None else ""
-        raise OptionError(f"{folder} has no judged matchup {what}to review. `tiltyard report` says what it has.")
-    return result
-
-
-def _rubrics(folder: Path) -> dict[str, str]:
-    path = folder / "judge_prompts.json"
-    if not path.is_file():
-        return {}
-    try:
-        found = msgspec.json.decode(path.read_bytes(), type=_JudgePrompts)
-    except msgspec.DecodeError:
-        return {}
-    return {name: one.rubric for name, one in found.dimensions.items() if one.rubric}
 
 
 def _of_battles(path: Path) -> ReviewSource:

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from tiltyard.arena.store import Store
+from tiltyard.bank import Response
+from tiltyard.battles import read_battles
+from tiltyard.errors import OptionError
 from tiltyard.files import write_text
+from tiltyard.judging import read_lines, require
 from tiltyard.reporting import review_page
 from tiltyard.review import (
+    Candidate,
     Review,
     ReviewResult,
+    ReviewSource,
     agreement_sentence,
     close_review,
     conclusion,
@@ -27,8 +35,9 @@ from tiltyard.review import change_people as change_people
 from tiltyard.review import erase_names as erase_names
 from tiltyard.review import export as export
 from tiltyard.review import preference_rows as preference_rows
-from tiltyard.review import read_source as read_source
+from tiltyard.review import sources as sources
 from tiltyard.review import start_review as start_review
+from tiltyard.tournament import JUDGE_PROMPTS, JudgePrompts, MatchLine
 from tiltyard.verbs.rendered import Rendered
 from tiltyard.web import serving
 from tiltyard.web.checkup import is_private
@@ -122,3 +131,58 @@ def status_text(result: Any) -> str:
     elif (at := look(result)) is not None:
         lines.append(f"until {result.review.record.until}: {at.sentence}")
     return "\n".join(lines)
+
+
+def read_source(places: Sequence[Path], *, dimension: str | None = None, prompts: Path | None = None) -> ReviewSource:
+    """What is in these places: one run folder, file of battles or folder of answers; or two answer files.
+
+    Of a run only one dimension may be wanted. `prompts` are those of answer files that do not say what was asked.
+    """
+    if len(places) == 1 and prompts is None and (places[0] / "matches" / "matches.jsonl").is_file():
+        return _judged_run(places[0], dimension)
+    return sources.read_source(places, dimension=dimension, prompts=prompts)
+
+
+def _judged_run(folder: Path, dimension: str | None) -> ReviewSource:
+    """The judged matchups of a run, which are what people's labels correct."""
+    battles = require(folder / "battles.jsonl", folder)
+    judged = read_battles(battles, columns=["question_id", "dimension"])
+    names = judged.models
+    prompts = judged.text_column("question_id").texts()
+    about = judged.text_column("dimension").texts() if "dimension" in judged.columns else [None] * len(judged)
+    wanted = {
+        (what or "", prompt, *sorted((names[a], names[b])))
+        for prompt, what, a, b in zip(prompts, about, judged.model_a.tolist(), judged.model_b.tolist(), strict=True)
+    }
+    result = ReviewSource([], _rubrics(folder), battles)
+    seen: set[tuple[str, ...]] = set()
+    for _, line in read_lines(folder / "matches" / "matches.jsonl", msgspec.json.Decoder(MatchLine)):
+        key = (line.dimension, line.prompt_id, *sorted((line.entrant_a, line.entrant_b)))
+        if key not in wanted or key in seen or (dimension is not None and line.dimension != dimension):
+            continue
+        if line.images_a or line.images_b or line.prompt_images:
+            raise OptionError(
+                f"the matchup on {line.prompt_id} holds images beside a text, which a review cannot show yet. Review a "
+                "folder of answers whose answers are images instead."
+            )
+        seen.add(key)
+        told = {"Reference answer": line.gold_answer, "Expected": line.expected_behavior}
+        text = "\n\n".join([line.prompt.whole_text, *(f"{name}: {what}" for name, what in told.items() if what)])
+        answers = (
+            Response(entrant_id=line.entrant_a, prompt_id=line.prompt_id, response_text=line.response_a),
+            Response(entrant_id=line.entrant_b, prompt_id=line.prompt_id, response_text=line.response_b),
+        )
+        result.candidates.append(
+            Candidate(line.prompt_id, line.entrant_a, line.entrant_b, text, answers, line.dimension)
+        )
+    if not result.candidates:
+        what = f"on {dimension!r} " if dimension is not None else ""
+        raise OptionError(f"{folder} has no judged matchup {what}to review. `tiltyard report` says what it has.")
+    return result
+
+
+def _rubrics(folder: Path) -> dict[str, str]:
+    with suppress(OSError, msgspec.DecodeError):
+        kept = msgspec.json.decode((folder / JUDGE_PROMPTS).read_bytes(), type=JudgePrompts)
+        return {name: prompts.rubric for name, prompts in kept.dimensions.items() if prompts.rubric}
+    return {}

@@ -29,8 +29,8 @@ from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store import checkpoints, log
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.matchups import final_from, public_until
+from tiltyard.arena.store.public_log import record_hourly
 from tiltyard.arena.store.store import Store
-from tiltyard.arena.store.witnessing import record_hourly
 from tiltyard.arena.thread_health import ThreadHealth
 from tiltyard.arena.units import DAY, SECOND, clock
 from tiltyard.arena.votes import CastVote, VoteColumns

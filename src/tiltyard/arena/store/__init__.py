@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         ShownMatchup, final_votes, has_voted, open_matchup, shown_matchup, voted_matchups,
     )
     from tiltyard.arena.store.outside import OLD_SECRET_DAYS, Outside
+    from tiltyard.arena.store.public_log import NewHead, PublishedHead, head_history, public_head, record_head
     from tiltyard.arena.store.reading import (
         Backlog, KindCounts, LoggedEvent, backlog, events_ahead, events_in_order, latest_blocks, latest_decision,
         latest_events, latest_reasons, model_titles, prompt_texts, retired_prompts, server_time, text_answers,
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
     from tiltyard.arena.store.weeks import (
         KeptWeek, Week, WeekTexts, keep_week, kept_weeks, week_texts, weeks_with_votes,
     )
-    from tiltyard.arena.store.witnessing import (
-        NewHead, PublishedHead, head_history, public_head, record_head, state_head, witness_lines,
-    )
+    from tiltyard.arena.store.witnessing import state_head, witness_lines
 
 __getattr__ = names_on_demand(__name__)

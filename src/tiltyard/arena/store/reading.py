@@ -16,7 +16,7 @@ from tiltyard.arena.store.log import RARE
 from tiltyard.arena.store.matchups import public_until
 from tiltyard.arena.store.store import Store
 from tiltyard.arena.store.texts import is_erased
-from tiltyard.arena.voters import SessionActs
+from tiltyard.arena.votes import SessionActs
 from tiltyard.arena.voting import CLOCK_MARGIN
 from tiltyard.pages import day
 

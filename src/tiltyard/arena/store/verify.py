@@ -25,8 +25,9 @@ from tiltyard.arena.store.database import Connection, Row
 from tiltyard.arena.store.erasing import wrong_texts
 from tiltyard.arena.store.files import damaged_files
 from tiltyard.arena.store.matchups import COLUMNS, OPEN, STATUS, NotedEvents, TableVotes, public_until, row_after
+from tiltyard.arena.store.public_log import PublicLog, PublishedHead, published_heads
 from tiltyard.arena.store.store import Store
-from tiltyard.arena.store.witnessing import PublicLog, PublishedHead, published_heads, time_stated
+from tiltyard.arena.store.witnessing import time_stated
 from tiltyard.arena.units import HOUR
 from tiltyard.arena.votes import VoteColumns, vote_table
 from tiltyard.arena.voting import CLOCK_MARGIN
