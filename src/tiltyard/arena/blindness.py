@@ -8,10 +8,9 @@ skipped on it waits on another prompt.
 from __future__ import annotations
 
 from tiltyard.arena.catalog import Catalog
-from tiltyard.arena.policy import Policy
+from tiltyard.arena.policy import LONGEST_WAIT, Policy
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.units import SECOND
-from tiltyard.arena.waiting import LONGEST_WAIT
 
 SETTLED = 60 * SECOND
 """How far the log must have advanced after the switch: another worker may be serving the prompt at that moment."""

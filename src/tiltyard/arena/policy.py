@@ -359,6 +359,10 @@ def limits_of(limits: Limits) -> tuple[ActLimit, ...]:
     )
 
 
+LONGEST_WAIT = 7 * DAY
+"""After this time a pair that waits gives way. A day would give somebody with 50 blocks 350 pairs a week."""
+
+
 class WaitingRules(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which pairs wait for a vote. A block is the visitors of one address block (IPv4 /24, IPv6 /48) or invitation."""
 

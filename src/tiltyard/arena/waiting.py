@@ -20,7 +20,7 @@ from numpy.random import Generator
 from tiltyard.arena import events as e
 from tiltyard.arena.events import AnyBody, Lane
 from tiltyard.arena.matchmaking.matchup import ChosenMatchup, SeenMatchups
-from tiltyard.arena.policy import WaitingRules
+from tiltyard.arena.policy import LONGEST_WAIT, WaitingRules
 from tiltyard.arena.schedule import Reserved
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.tallies import Pair, pair_of
@@ -39,9 +39,6 @@ UNDONE_WITHIN = 60 * SECOND
 
 WAITING_MOST = 500
 """How many pairs of one block may wait; older ones are given up."""
-
-LONGEST_WAIT = 7 * DAY
-"""After this time a pair gives way. A day would give somebody with 50 blocks 350 pairs a week to choose from."""
 
 
 class PastMatchup(NamedTuple):
