@@ -41,7 +41,7 @@ from tiltyard.arena.store.verify import verify
 from tiltyard.arena.witness import RatedModel, differing
 from tiltyard.errors import ArenaError, OptionError
 from tiltyard.files import json_line
-from tiltyard.pages import day
+from tiltyard.render import day
 
 __all__ = ["tiltyard"]
 

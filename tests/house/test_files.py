@@ -43,7 +43,7 @@ ELSEWHERE = {
     "arena/media/streams.py": IN_MEMORY,
     "arena/import_source.py": UNDER_A_NAME,
     "web/heads.py": TEMPORARY,
-    "pages/share_card.py": "a picture in memory, which is sent or written by others",
+    "render/share_card.py": "a picture in memory, which is sent or written by others",
     "battles/writing.py": UNDER_A_NAME,
     "boards/charts.py": UNDER_A_NAME,
     "arena/store/sqlite_files.py": f"{UNDER_A_NAME}; and empties a log of writes that belongs to no database any more",

@@ -13,7 +13,7 @@ from tests.browsers import Tab
 from tests.sizes import size
 
 import tiltyard as ty
-from tiltyard.pages import CONTROLS
+from tiltyard.render import CONTROLS
 from tiltyard.reporting import GridCell, comparison, comparison_page, read_run
 from tiltyard.reporting.grid import cells_by_prompt
 

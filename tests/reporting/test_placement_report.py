@@ -18,7 +18,7 @@ from tests.reporting.placement_folders import CALIBRATION, MODEL, Shape, make_pl
 
 from tiltyard.errors import RunFolderError
 from tiltyard.files import write_json
-from tiltyard.pages import CONTROLS
+from tiltyard.render import CONTROLS
 from tiltyard.reporting import read_placement, write_report
 from tiltyard.reporting.placement import MOST_ROUNDS, count_results, expected_score, surprising
 

@@ -10,7 +10,7 @@ from page_tree import Node, Page, read_page
 from run_folders import ENTRANTS, make_run
 from tests.browsers import Tab
 
-from tiltyard.pages import environment
+from tiltyard.render import environment
 from tiltyard.reporting import GridCell, GridRow, grid, own_file, sections, write_report
 from tiltyard.reporting.grid import ChangeCell
 
@@ -102,7 +102,7 @@ def test_cells_are_sorted_by_what_they_say_and_not_by_what_stands_below(tab: Tab
     rows = [GridRow(f"p{at}", cells) for at, cells in enumerate(zip(changes, results, strict=True))]
     shown = grid.grid([("change", "where it fell"), ("result", "where it lost")], rows, label="all")
     path = tmp_path / "grid.html"
-    drawn = environment().get_template("pages/macros.html").module.grid(shown)
+    drawn = environment().get_template("render/macros.html").module.grid(shown)
     path.write_text(f"<!doctype html><body>{drawn}<script>{own_file('grid.js')}</script></body>", encoding="utf-8")
     tab.open(path)
     for place, expected in ((1, ["p1", "p4", "p3", "p2", "p0"]), (2, ["p1", "p3", "p4", "p2", "p0"])):

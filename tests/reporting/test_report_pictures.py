@@ -6,7 +6,7 @@ import pytest
 from page_tree import read_page
 
 from tiltyard.judging import LineSpan, VerdictLabel
-from tiltyard.pages import svg
+from tiltyard.render import svg
 from tiltyard.reporting.run import JudgedBattle
 from tiltyard.reporting.sections import behaviour, share_interval
 

@@ -12,7 +12,7 @@ from page_tree import Node, Page
 from run_folders import ENTRANTS, LONG, NASTY, SCRIPT, make_run
 from tests.sizes import size
 
-from tiltyard.pages import CONTROLS
+from tiltyard.render import CONTROLS
 from tiltyard.reporting import write_report
 
 OUR_TAGS = """html head meta title style body header main nav section article div span p a b br small sup ul li dl dt dd

@@ -13,7 +13,7 @@ import pytest
 
 from tests.web.board_fixtures import MODELS, NEWCOMER, BoardSite, board_site, week_of_votes
 from tiltyard.arena import events as e
-from tiltyard.pages import count, percent, points, signed
+from tiltyard.render import count, percent, points, signed
 from tiltyard.web.board_query import BoardQuery
 from tiltyard.web.leaderboard import board_lines, board_values
 from tiltyard.web.model import model_page, model_values

@@ -20,7 +20,7 @@ from tiltyard.arena import Policy
 from tiltyard.arena.following import VotePart, day_end, history, parts
 from tiltyard.arena.following.parts import KeptParts, days_of, part_board, votes_in
 from tiltyard.arena.store import KeptWeek
-from tiltyard.pages import legible
+from tiltyard.render import legible
 from tiltyard.web.admin_settings import limit_groups, policy_groups, unit_of
 from tiltyard.web.board_columns import CHOSEN_BY_DEFAULT
 from tiltyard.web.board_query import BoardQuery

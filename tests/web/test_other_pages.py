@@ -20,7 +20,7 @@ from tests.web.sites import vote_once
 from tiltyard.arena import CastVote, ContestedModel, Policy, VoteStanding
 from tiltyard.arena import events as e
 from tiltyard.decisions import EstimatedDifference
-from tiltyard.pages import Html
+from tiltyard.render import Html
 from tiltyard.reporting import weekly_markdown
 from tiltyard.reporting import weekly_text as said
 from tiltyard.reporting.weekly import by_shown_name

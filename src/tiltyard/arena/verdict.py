@@ -13,7 +13,7 @@ import msgspec
 
 from tiltyard.arena.board import SHADOW_PHASE, LiveBoard
 from tiltyard.arena.publication import Badge
-from tiltyard.pages import count, plural
+from tiltyard.render import count, plural
 
 MODEL_VOTES = 10
 """Rated votes (A, B, tie) that a model needs before an interval is drawn for it."""

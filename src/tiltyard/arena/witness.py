@@ -35,7 +35,7 @@ from tiltyard.arena.votes import CastVote, VoteColumns, VoteStanding, VoteTable,
 from tiltyard.arena.voting import choice_if_unrendered
 from tiltyard.errors import ArenaError, OptionError, TiltyardError
 from tiltyard.files import json_text
-from tiltyard.pages import day, look_alikes, plural, seen
+from tiltyard.render import day, look_alikes, plural, seen
 
 T = TypeVar("T")
 

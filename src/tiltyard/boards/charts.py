@@ -11,7 +11,7 @@ from tiltyard.boards.leaderboard import Leaderboard
 from tiltyard.boards.text import headline, rank_text
 from tiltyard.errors import MissingExtra, OptionError
 from tiltyard.files import whole_file
-from tiltyard.pages import CONTROLS, Html, page
+from tiltyard.render import CONTROLS, Html, page
 
 INK = "#1f2933"
 GREY = "#52606d"
@@ -98,7 +98,7 @@ def save_chart(chart: Any, path: Path) -> None:
         if kind == "html":
             drawn = io.StringIO()
             chart.save(drawn, format="svg")
-            text = page("pages/chart.html", title=path.stem, style=STYLE, drawing=Html(drawn.getvalue()))
+            text = page("render/chart.html", title=path.stem, style=STYLE, drawing=Html(drawn.getvalue()))
             part.write_text(text, encoding="utf-8")
         else:
             chart.save(str(part), format=kind, **({"scale_factor": 2} if kind == "png" else {}))

@@ -10,7 +10,7 @@ import msgspec
 from tiltyard.boards.leaderboard import Leaderboard, RatingEntry
 from tiltyard.boards.record import BoardComparison, BoardSettings, IntervalFacts
 from tiltyard.options import check_choice
-from tiltyard.pages import Cell, Kind, Table, TableColumn, markdown_text
+from tiltyard.render import Cell, Kind, Table, TableColumn, markdown_text
 
 METHOD_NAMES = {
     "bt": "Bradley–Terry",

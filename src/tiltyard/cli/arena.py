@@ -17,7 +17,7 @@ from tiltyard.cli.options import ArenaApp, daily_first, rare, read_pairs
 from tiltyard.cli.output import THE_ANSWER_IS_NO, note, printable, say
 from tiltyard.errors import OptionError
 from tiltyard.files import write_bytes
-from tiltyard.pages import plural
+from tiltyard.render import plural
 
 app = ArenaApp(
     no_args_is_help=True,

@@ -14,7 +14,7 @@ import typer
 from tiltyard.cli.output import note, printable
 from tiltyard.errors import OptionError, Refused, TiltyardError
 from tiltyard.options import ProgressListener
-from tiltyard.pages import money
+from tiltyard.render import money
 
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Go ahead without asking.")]
 

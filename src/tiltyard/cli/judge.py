@@ -12,7 +12,7 @@ from tiltyard.cli.asking import ProgressView, YesOption, confirm
 from tiltyard.cli.options import App, with_options
 from tiltyard.cli.output import note, say
 from tiltyard.options import JudgeCheckOptions, RejudgeOptions
-from tiltyard.pages import plural
+from tiltyard.render import plural
 
 app = App(
     no_args_is_help=True,

@@ -31,7 +31,7 @@ from tiltyard.options import (
     VerbOptions,
     options_of,
 )
-from tiltyard.pages import seen
+from tiltyard.render import seen
 
 if TYPE_CHECKING:
     from mcp.server import Server

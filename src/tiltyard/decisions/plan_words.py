@@ -9,7 +9,7 @@ from tiltyard.decisions.answer import side
 from tiltyard.decisions.plan import Amount, BoardPlan, CallPrice, SamplePlan, ScorePlan
 from tiltyard.decisions.render import Block, as_markdown, as_text, between, counted, plain, share, signed
 from tiltyard.options import check_choice
-from tiltyard.pages import Table
+from tiltyard.render import Table
 
 TYPICAL = 20.0
 """The difference whose size the first sentence names, if it is among several."""

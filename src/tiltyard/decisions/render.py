@@ -29,7 +29,7 @@ from tiltyard.decisions.gate import PASSES, GateResult, MetricsGate, PartVerdict
 from tiltyard.decisions.missing import Missing, cases_of
 from tiltyard.decisions.units import POINTS, Unit
 from tiltyard.options import check_choice
-from tiltyard.pages import Table, TableColumn, markdown_text
+from tiltyard.render import Table, TableColumn, markdown_text
 
 TEXT_WIDTH = 60
 SHOWN_PARTS = 4

@@ -27,7 +27,7 @@ from tiltyard.llm.asking import (
 )
 from tiltyard.llm.journal import Entry, Journal, OpenIntent, intent_of
 from tiltyard.llm.provider import UNREADABLE, Ask, BatchProvider, BatchState, Reply
-from tiltyard.pages import plural
+from tiltyard.render import plural
 
 READINGS = 3
 """How often results with unreadable lines are read: lines that were garbled on their way are whole the next time."""

@@ -22,7 +22,7 @@ from tiltyard.llm.asking import (
 from tiltyard.llm.keys import redact
 from tiltyard.llm.provider import Ask, Provider, Reply, Usage
 from tiltyard.llm.providers.wire import one_line
-from tiltyard.pages import plural
+from tiltyard.render import plural
 
 GIVE_UP_AFTER = 20
 """If this many first questions all fail, the questions are hardly to blame: nothing more is asked."""

@@ -11,7 +11,7 @@ from tiltyard.llm.batches import Batches
 from tiltyard.llm.direct import DirectAsking, Trial
 from tiltyard.llm.journal import Journal, folder_lock, shared_journal
 from tiltyard.llm.provider import Ask, BatchProvider, Provider
-from tiltyard.pages import plural
+from tiltyard.render import plural
 
 
 async def ask_all(

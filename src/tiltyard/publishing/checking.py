@@ -27,7 +27,6 @@ from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.files import write_arrays
 from tiltyard.judging import read_object, require, versions
 from tiltyard.options import PublishOptions
-from tiltyard.pages import is_unseen, look_alikes, plural, points, shortened
 from tiltyard.placement import folder as placement
 from tiltyard.publishing.arenas import SALTS, WITNESS, witness_site
 from tiltyard.publishing.fetching import MOST_MANIFEST, bounded_lines
@@ -35,6 +34,7 @@ from tiltyard.publishing.folder import MANIFEST, PublishedManifest, read_manifes
 from tiltyard.publishing.pages import BOARD_CARD
 from tiltyard.publishing.publication import LONGEST_WORDS, StaticSite, static_site
 from tiltyard.publishing.site import NAMES, PARQUET, PROMPTS, site_files
+from tiltyard.render import is_unseen, look_alikes, plural, points, shortened
 from tiltyard.reporting import write_report
 from tiltyard.tournament import remaking
 
@@ -326,7 +326,7 @@ def _is_drawn_alike(published: bytes, content: bytes) -> bool:
     """Whether the libraries that drew a picture are those that are here, so that its bytes would be the same."""
     if not content:
         return False
-    from tiltyard.pages import drawn_with
+    from tiltyard.render import drawn_with
 
     return drawn_with().encode() in published
 

@@ -18,7 +18,7 @@ from tiltyard.battles import FLAGS, MISSING, BattleTable, Codes, Column
 from tiltyard.boards import CENTRE, RATING_MAX, BradleyTerry, Leaderboard, Selection
 from tiltyard.errors import BattleError, OptionError, RatingError
 from tiltyard.options import BothBad, Inconsistent, PublishOptions, Ties
-from tiltyard.pages import is_unseen, look_alikes
+from tiltyard.render import is_unseen, look_alikes
 
 DIMENSION, PROMPT, VOTER = "dimension", "question_id", "voter"
 PUBLIC_COLUMNS = frozenset(

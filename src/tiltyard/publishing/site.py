@@ -20,7 +20,6 @@ from tiltyard.boards import RatingEntry, RatingsFile, Solved, rank_text
 from tiltyard.decisions import RatingDifference, compare_in
 from tiltyard.errors import BattleError, RatingError
 from tiltyard.files import json_text
-from tiltyard.pages import Scale, plain_count, points, render
 from tiltyard.publishing.columns import NAME as COLUMNS
 from tiltyard.publishing.columns import column_file
 from tiltyard.publishing.folder import MANIFEST, BoardFile, PublishedFile, PublishedManifest, write_folder, writer_hash
@@ -39,6 +38,7 @@ from tiltyard.publishing.pages import (
     verdict,
 )
 from tiltyard.publishing.publication import StaticSite, slug
+from tiltyard.render import Scale, plain_count, points, render
 from tiltyard.reporting import rating_scale
 from tiltyard.schemas import schema_text
 
@@ -201,7 +201,7 @@ def share_cards(publication: StaticSite) -> Iterator[tuple[str, bytes]]:
     if find_spec("PIL") is None:
         yield from ((file, b"") for file in (BOARD_CARD, *files))
         return
-    from tiltyard.pages import CardRow, board_card, legible, model_card
+    from tiltyard.render import CardRow, board_card, legible, model_card
 
     scale = rating_scale(shown)
 

@@ -21,7 +21,7 @@ from tiltyard.decisions import (
 )
 from tiltyard.decisions import render as words
 from tiltyard.judging import read_object, require
-from tiltyard.pages import Html, environment, page, plural, svg
+from tiltyard.render import Html, environment, page, plural, svg
 from tiltyard.reporting.grid import (
     MOST_CELLS,
     ChangeCell,

@@ -9,8 +9,8 @@ from tiltyard.decisions import FEWEST_PROMPTS, compare_models
 from tiltyard.errors import TiltyardError
 from tiltyard.judging import panel_members
 from tiltyard.options import CompareOptions
-from tiltyard.pages import percent, plural
 from tiltyard.ratings import Estimate
+from tiltyard.render import percent, plural
 from tiltyard.reporting import sections
 from tiltyard.reporting.run import Dimension, Run
 from tiltyard.reporting.sections import behaviour, verdict_counts

@@ -18,7 +18,7 @@ import numpy as np
 from tiltyard.bank import Prompt
 from tiltyard.battles import BattleTable, Outcome
 from tiltyard.judging import prompt_columns
-from tiltyard.pages import count, percent, plural, signed
+from tiltyard.render import count, percent, plural, signed
 
 PROMPT = "question_id"
 MOST_CELLS = 40_000

@@ -12,7 +12,7 @@ from tiltyard.battles import read_missing
 from tiltyard.boards import CENTRE, fit_sentences, fit_verdict, rank_text
 from tiltyard.files import write_text
 from tiltyard.judging import read_object, read_record, require
-from tiltyard.pages import package_text, page
+from tiltyard.render import package_text, page
 from tiltyard.reporting import front, scores, sections
 from tiltyard.reporting.placement import placement_values, read_placement
 from tiltyard.reporting.run import Run, read_run

@@ -17,9 +17,9 @@ from tiltyard.battles import Outcome
 from tiltyard.boards import Leaderboard, RatingEntry, RatingsFile, footnotes, headline, interval_head
 from tiltyard.errors import BattleError, RunFolderError
 from tiltyard.judging import again, read_lines, read_object, read_record, require
-from tiltyard.pages import Scale, package_text
 from tiltyard.placement import CalibrationLine, Panel, PlacementManifest, PlacementText
 from tiltyard.ratings import POINTS_PER_LOGIT, normal_quantile
+from tiltyard.render import Scale, package_text
 from tiltyard.reporting.front import weak_points
 from tiltyard.reporting.run import (
     Dimension,

@@ -7,7 +7,7 @@ import math
 import msgspec
 
 from tiltyard.boards import Leaderboard, RatingEntry
-from tiltyard.pages import page, svg
+from tiltyard.render import page, svg
 from tiltyard.reporting.page import own_file
 from tiltyard.review import (
     MORE_LABELS,

@@ -11,7 +11,7 @@ from tiltyard.decisions.compare_scores import compare_scores
 from tiltyard.errors import TiltyardError
 from tiltyard.judging import SCALES, read_lines
 from tiltyard.options import CompareOptions
-from tiltyard.pages import svg
+from tiltyard.render import svg
 from tiltyard.reporting.front import listed
 from tiltyard.reporting.run import Run
 from tiltyard.tournament import ANSWERS_FOLDER, SCORES_FILE, AnswerLine, DimensionScores

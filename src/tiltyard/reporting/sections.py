@@ -23,8 +23,8 @@ from tiltyard.boards import (
 )
 from tiltyard.errors import TiltyardError
 from tiltyard.judging import VerdictLabel
-from tiltyard.pages import Scale, svg
 from tiltyard.ratings import normal_quantile, wilson
+from tiltyard.render import Scale, svg
 from tiltyard.reporting.grid import MOST_CELLS, GridCell, GridRow, grid, kind_column
 from tiltyard.reporting.run import Dimension, JudgedBattle, Run, grouped
 from tiltyard.reporting.site_map import Here

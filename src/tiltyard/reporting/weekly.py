@@ -26,7 +26,7 @@ from tiltyard.arena.store import (
     weeks_with_votes,
 )
 from tiltyard.files import write_text
-from tiltyard.pages import MARGIN, WIDTH, Html, Scale, environment, escaping, package_text, page, path, picture, words
+from tiltyard.render import MARGIN, WIDTH, Html, Scale, environment, escaping, package_text, page, path, picture, words
 from tiltyard.reporting import weekly_text as text
 from tiltyard.reporting.weekly_text import weekly_json
 

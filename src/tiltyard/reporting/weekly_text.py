@@ -11,7 +11,7 @@ import msgspec
 from tiltyard.arena import NOT_BLIND, FailingModel, Note, Publication, Rule, WeeklyReport
 from tiltyard.arena.matchmaking import THREE_SIGMA
 from tiltyard.boards import MisfitFacts, fit_sentences, fit_verdict
-from tiltyard.pages import Table, day, markdown_text, percent, plural, points, signed_percent
+from tiltyard.render import Table, day, markdown_text, percent, plural, points, signed_percent
 
 QUALITY_FINE = "No both-bad rate rose or is high."
 LANES_OFF = "Lanes are off in phase 1: the legacy matchmaking is in use."

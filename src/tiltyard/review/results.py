@@ -18,8 +18,8 @@ from tiltyard.decisions import compare_models
 from tiltyard.errors import TiltyardError
 from tiltyard.files import write_lines
 from tiltyard.options import CompareOptions
-from tiltyard.pages import plural
 from tiltyard.ratings import Estimated
+from tiltyard.render import plural
 from tiltyard.review.assignment import Assignment, ReviewLog
 from tiltyard.review.desk import DrawnItem, Review, close_review
 from tiltyard.review.labels import PersonSummary, TeamAgreement, labels_of, summaries, team_agreement

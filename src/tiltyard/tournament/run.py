@@ -48,7 +48,7 @@ from tiltyard.judging import (
     utc_now,
 )
 from tiltyard.llm import AskingParts, AskingSettings, PriceTable, Watch, parse_model_name
-from tiltyard.pages import Table, plural
+from tiltyard.render import Table, plural
 from tiltyard.tournament.artifacts import (
     RunResults,
     dimension_results,

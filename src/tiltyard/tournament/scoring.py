@@ -17,7 +17,6 @@ from tiltyard.decisions.score_board import score_board
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.files import write_json, write_lines
 from tiltyard.judging import Case, JudgedAnswer, JudgingResult, Judgment, Scoring, Verdict, scores_of
-from tiltyard.pages import percent, plural
 from tiltyard.ratings import (
     FEWEST_LABELLED,
     DrawCheck,
@@ -28,6 +27,7 @@ from tiltyard.ratings import (
     score_difference,
     separation,
 )
+from tiltyard.render import percent, plural
 from tiltyard.scores import ReadScoresOptions, ScoreTable, holds_scores, read_scores
 from tiltyard.tournament.artifacts import own_counts
 from tiltyard.tournament.config import Setup

@@ -24,7 +24,7 @@ from tiltyard.llm import (
     user_price_file,
 )
 from tiltyard.options import AskingOptions, ServerOptions
-from tiltyard.pages import Table, money, plural
+from tiltyard.render import Table, money, plural
 
 Result = TypeVar("Result")
 LOOK_SECONDS = 0.2

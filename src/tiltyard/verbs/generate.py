@@ -12,7 +12,7 @@ from tiltyard.errors import BudgetReached, ConfigError, MissingExtra, ModelError
 from tiltyard.llm import TAKES_IMAGES, EntrantSettings, Generated, Provider, load_env, make_provider, parse_model_name
 from tiltyard.llm import generate as ask
 from tiltyard.options import GenerateOptions, accepts_options
-from tiltyard.pages import money, plural
+from tiltyard.render import money, plural
 from tiltyard.tournament import Entrant, PlanImages, Setup, asking_parts, load_setup
 from tiltyard.verbs.asking import to_end
 

@@ -21,7 +21,7 @@ from tiltyard.arena.store import (
 from tiltyard.arena.store import verify as checking
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.files import json_line, write_bytes, write_private
-from tiltyard.pages import day, plural
+from tiltyard.render import day, plural
 from tiltyard.verbs.arena import shown_url
 
 

@@ -27,7 +27,7 @@ from tiltyard.judging import (
 )
 from tiltyard.llm import AskingParts
 from tiltyard.options import JudgeCheckOptions, accepts_options
-from tiltyard.pages import Table
+from tiltyard.render import Table
 from tiltyard.verbs.asking import judging_quote, server_parts, to_end
 
 

@@ -26,7 +26,7 @@ from tiltyard.arena import (
 from tiltyard.arena import events as e
 from tiltyard.arena import store as stored
 from tiltyard.errors import OptionError, StoreError
-from tiltyard.pages import Table, TableColumn, day, plural
+from tiltyard.render import Table, TableColumn, day, plural
 from tiltyard.verbs.rendered import Rendered
 from tiltyard.web.admin_views import model_lines
 from tiltyard.web.settings import SECRET_VARIABLE, check_web_address

@@ -10,7 +10,7 @@ from tiltyard.errors import OptionError
 from tiltyard.judging import Judge, JudgingPlan, LanguageModelJudge, function_name, judge_in_words, utc_now
 from tiltyard.llm import AskingParts
 from tiltyard.options import RunOptions, TournamentOptions, accepts_options
-from tiltyard.pages import money, plural
+from tiltyard.render import money, plural
 from tiltyard.reporting import write_report
 from tiltyard.tournament import (
     RunPlan,

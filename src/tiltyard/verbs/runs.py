@@ -10,7 +10,7 @@ from tiltyard.errors import OptionError, OptionValue, RunFolderError
 from tiltyard.judging import read_object
 from tiltyard.llm import forget_batch as forget_batch
 from tiltyard.llm import list_batches
-from tiltyard.pages import Table, plural
+from tiltyard.render import Table, plural
 from tiltyard.reporting import run_behind, write_report
 from tiltyard.verbs.rendered import Rendered
 

@@ -19,7 +19,7 @@ from starlette.routing import Route
 
 from tiltyard.arena.store import PART_BYTES, Store, StoredFile, files_of, read_part, shown_file
 from tiltyard.bank import AnswerKind
-from tiltyard.pages import Html
+from tiltyard.render import Html
 from tiltyard.web.answer_links import OPERATOR, PUBLIC
 from tiltyard.web.failures import Failure
 from tiltyard.web.rendering import static_files

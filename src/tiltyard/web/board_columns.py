@@ -8,7 +8,7 @@ import msgspec
 
 from tiltyard.arena import MODEL_VOTES, OFFICIAL_FROM, SHADOW_PHASE, Badge, BoardRow, OfflineRow
 from tiltyard.arena.following import ModelFacts, Movement, ThenRow
-from tiltyard.pages import Scale, count, percent, points, signed
+from tiltyard.render import Scale, count, percent, points, signed
 
 Key = float | int | str | None
 

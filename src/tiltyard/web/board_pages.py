@@ -12,7 +12,7 @@ from starlette.routing import Route
 from tiltyard.arena import OFFICIAL_FROM, SHADOW_PHASE
 from tiltyard.arena.following import PartBoard, Snapshot, history
 from tiltyard.files import json_text
-from tiltyard.pages import axis, plural
+from tiltyard.render import axis, plural
 from tiltyard.reporting import worth_knowing
 from tiltyard.web import charts
 from tiltyard.web.board_columns import COLUMNS, FIXED, PART_COLUMNS, Column, chosen_columns

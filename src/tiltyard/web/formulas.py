@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from latex2mathml.converter import convert_to_element
 
-from tiltyard.pages import Html, text
+from tiltyard.render import Html, text
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

@@ -29,7 +29,7 @@ from tiltyard.arena import (
 )
 from tiltyard.arena.following import PartBoard, Snapshot
 from tiltyard.arena.verdict import verdict
-from tiltyard.pages import Html, Scale
+from tiltyard.render import Html, Scale
 from tiltyard.web.board_columns import CATEGORY_COLUMNS, COLUMNS, PART_COLUMNS, BoardLine
 from tiltyard.web.board_query import NOT_THERE, BoardQuery, as_public
 from tiltyard.web.rendering import environment

@@ -27,7 +27,7 @@ from tiltyard.arena.store import (
 )
 from tiltyard.decisions import POINTS, EstimatedDifference, side
 from tiltyard.errors import ArenaError
-from tiltyard.pages import Html, shortened
+from tiltyard.render import Html, shortened
 from tiltyard.reporting import rule_numbers, week_view, worth_knowing
 from tiltyard.web import charts, reports
 from tiltyard.web.addresses import compare_address, model_address

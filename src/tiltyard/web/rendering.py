@@ -15,13 +15,13 @@ import msgspec
 from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PrefixLoader
 
 from tiltyard import __version__
-from tiltyard.pages import Html, make_environment
+from tiltyard.render import Html, make_environment
 from tiltyard.web.addresses import compare_address, model_address, share_address
 from tiltyard.web.charts import interval_bar
 
 HERE = Path(__file__).parent
 REPORT = HERE.parent / "reporting"
-SHARED = {name: HERE.parent / name / "templates" for name in ("pages", "reporting")}
+SHARED = {name: HERE.parent / name / "templates" for name in ("render", "reporting")}
 """Templates of other packages, which the site uses too."""
 
 STATIC_AT = "/static/"
@@ -128,5 +128,5 @@ def markup(made: Html | None) -> Html:
     if made is None:
         return Html("")
     if not isinstance(made, Html):
-        raise TypeError("only markup made by `tiltyard.pages` may be placed unescaped")
+        raise TypeError("only markup made by `tiltyard.render` may be placed unescaped")
     return made

@@ -21,7 +21,7 @@ from tiltyard.arena import (
 )
 from tiltyard.arena.following import Snapshot, Study
 from tiltyard.arena.store import KeptWeek
-from tiltyard.pages import plural
+from tiltyard.render import plural
 from tiltyard.reporting import bands
 from tiltyard.web.leaderboard import hidden_figures, public_board
 from tiltyard.web.openapi import BankBody

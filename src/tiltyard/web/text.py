@@ -24,7 +24,7 @@ from pygments.token import Comment, Generic, Keyword, Literal, Name, Number, Str
 from pygments.token import Token as Kind
 from pygments.util import ClassNotFound
 
-from tiltyard.pages import Html, escaping
+from tiltyard.render import Html, escaping
 from tiltyard.web import formulas
 
 if TYPE_CHECKING:

@@ -50,7 +50,7 @@ from tiltyard.arena.store import (
     shown_matchup,
 )
 from tiltyard.bank import AnswerKind, read_steps
-from tiltyard.pages import Html
+from tiltyard.render import Html
 from tiltyard.web.bodies import choice_of, form_of
 from tiltyard.web.me import ENOUGH
 from tiltyard.web.site import Site, site_of

@@ -18,7 +18,7 @@ from tiltyard.arena.store.store import Store
 from tiltyard.arena.store.texts import is_erased
 from tiltyard.arena.votes import SessionActs
 from tiltyard.arena.voting import CLOCK_MARGIN
-from tiltyard.pages import day
+from tiltyard.render import day
 
 LATEST_VOTES = 500
 """How many votes are looked at to see whether most come from one block."""

@@ -36,7 +36,7 @@ from tiltyard.llm.providers.wire import (
     name_and_words,
     replies,
 )
-from tiltyard.pages import plural
+from tiltyard.render import plural
 
 _STOPS = {"max_tokens": Stop.LENGTH, "model_context_window_exceeded": Stop.LENGTH, "refusal": Stop.REFUSAL}
 _POINTLESS = frozenset({"invalid_request_error", "not_found_error", "request_too_large"})

@@ -42,7 +42,7 @@ from tiltyard.llm.providers.wire import (
     one_line,
     replies,
 )
-from tiltyard.pages import plural
+from tiltyard.render import plural
 
 _TOP_LOGPROBS = 20
 _TOP_LEVEL = frozenset(

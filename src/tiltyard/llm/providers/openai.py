@@ -27,7 +27,7 @@ from tiltyard.llm.providers.http import (
     streamed,
 )
 from tiltyard.llm.providers.wire import a_number, batch_reply, chat_reply, chat_request, decode_lines, replies
-from tiltyard.pages import plural
+from tiltyard.render import plural
 
 _ENDPOINT: Final = "/v1/chat/completions"
 _TAG = "tiltyard"

@@ -9,14 +9,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tiltyard.pages import figures, svg
-from tiltyard.pages.escaping import Html, plain, shortened, visible
+from tiltyard.render import figures, svg
+from tiltyard.render.escaping import Html, plain, shortened, visible
 
 if TYPE_CHECKING:
     from jinja2 import BaseLoader, Environment  # a small command does not pay for templates
 
 PACKAGE = Path(__file__).parent.parent
-FOLDERS = ("pages", "reporting", "publishing")
+FOLDERS = ("render", "reporting", "publishing")
 """Packages whose templates share an environment; a template is named `reporting/run.html`."""
 
 
@@ -67,7 +67,7 @@ def page(template: str, *, title: str, style: str, script: str = "", allow: str 
     """The text of a file that loads nothing, sends nothing, and runs only its own script.
 
     Parameters:
-        template: A template that extends `pages/document.html`.
+        template: A template that extends `render/document.html`.
         title: The title of the page.
         style: Its style sheet.
         script: Its script.

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from tiltyard.pages.figures import plain_count
+from tiltyard.render.figures import plain_count
 
 Cell = str | float | None
 Kind = Literal["text", "count", "figure"]
@@ -128,9 +128,9 @@ class Table(msgspec.Struct, frozen=True):
 
     def html(self, caption: str = "", notes: Sequence[str] | None = None) -> str:
         """The table as HTML, for notebooks."""
-        from tiltyard.pages.html import render
+        from tiltyard.render.html import render
 
-        return render("pages/notebook.html", table=self, caption=caption, notes=notes)
+        return render("render/notebook.html", table=self, caption=caption, notes=notes)
 
 
 LATEX = {

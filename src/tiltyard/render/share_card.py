@@ -11,7 +11,7 @@ from typing import NamedTuple
 from PIL import Image, ImageDraw, ImageFont, features
 from PIL.PngImagePlugin import PngInfo
 
-from tiltyard.pages.svg import Scale
+from tiltyard.render.svg import Scale
 
 WIDTH, HEIGHT = 1200, 630
 INSET = 64

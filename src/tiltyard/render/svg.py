@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from tiltyard.pages.escaping import Html, text
+from tiltyard.render.escaping import Html, text
 
 WIDTH = 320
 HEIGHT = 30

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tiltyard.pages import Table, TableColumn, environment
+from tiltyard.render import Table, TableColumn, environment
 
 NAMES = Table(
     [TableColumn("name"), TableColumn("battles", "count"), TableColumn("rating", "figure", 1, "–")],
