@@ -17,7 +17,7 @@ import numpy as np
 from bench.measure import ROOT, Row
 from tiltyard.judging import AdaptiveRounds, Design, ImaginedWorld, RoundGoal, RoundSettings, estimate
 from tiltyard.judging.adaptive import play
-from tiltyard.ratings import bonferroni_cuts, t_quantile
+from tiltyard.stats import bonferroni_cuts, t_quantile
 
 TIES = 0.15
 WORLDS: dict[str, dict[str, Any]] = {

@@ -171,8 +171,8 @@ def _arena_rank(table: Any) -> Ends:
 
 def _closed_form(table: Any) -> Ends:
     """The same by its formula, battle by battle: H⁺(Σ s sᵀ)H⁺ of a fit with ties as half a win."""
-    from tiltyard.ratings import TIE_MODELS, Comparisons, count_pairs, sandwich
-    from tiltyard.ratings.bradley_terry import fit
+    from tiltyard.stats import TIE_MODELS, Comparisons, count_pairs, sandwich
+    from tiltyard.stats.bradley_terry import fit
 
     codes = table.model_a.astype(np.int64), table.model_b.astype(np.int64)
     rows = Comparisons(len(table.models), *codes, table.outcome, table.weight)

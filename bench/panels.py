@@ -16,7 +16,7 @@ import numpy as np
 from bench.measure import Row
 from tiltyard.battles import BattleTable, Codes, Outcome, Source
 from tiltyard.boards import BradleyTerry
-from tiltyard.ratings import NEITHER, A, B, estimate_reliability, plurality
+from tiltyard.stats import NEITHER, A, B, estimate_reliability, plurality
 
 MODELS = ("a", "b", "c", "d")
 STRENGTHS = np.array([0.75, 0.25, -0.25, -0.75])

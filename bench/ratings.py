@@ -230,7 +230,7 @@ def many(row: Row) -> None:
 
 def many_ours(models: int, pairs: int, ties: str) -> Task:
     """From ready-made pair counts."""
-    from tiltyard.ratings import TIE_MODELS, PairCells, fit_bounded
+    from tiltyard.stats import TIE_MODELS, PairCells, fit_bounded
 
     made = data.pair_counts(models, pairs)
     none = np.zeros(pairs, dtype=np.int64)
@@ -314,7 +314,7 @@ def _matches(n: int, models: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def elo_ours(n: int, models: int, perms: int, repeats: int) -> Task:
-    from tiltyard.ratings.elo import permutation_elo
+    from tiltyard.stats.elo import permutation_elo
 
     winners, losers = _matches(n, models)
     won = np.ones(n, dtype=bool)
@@ -406,7 +406,7 @@ def glicko(row: Row) -> None:
 
 
 def glicko_ours(n: int, models: int, repeats: int) -> Task:
-    from tiltyard.ratings import rate_battles
+    from tiltyard.stats import rate_battles
 
     battles = data.battles(n, models)
     score = np.array([1.0, 0.0, 0.5])[battles.result]
@@ -419,8 +419,8 @@ def glicko_ours(n: int, models: int, repeats: int) -> Task:
 
 def glicko_paper() -> list[float]:
     """Glickman's worked example, whose answer is printed in his paper: rating, deviation, volatility of the first."""
-    from tiltyard.ratings import Glicko2Settings
-    from tiltyard.ratings.glicko2_kernels import seen_from, updated
+    from tiltyard.stats import Glicko2Settings
+    from tiltyard.stats.glicko2_kernels import seen_from, updated
 
     settings = Glicko2Settings(volatility=0.06)
     games = [(1400.0, 30.0, 1.0), (1550.0, 100.0, 0.0), (1700.0, 300.0, 0.0)]

@@ -85,7 +85,7 @@ class Cell:
 
 
 def ours(differences: np.ndarray, spread: float, reach: float, sizes: np.ndarray | None = None) -> Ends:
-    from tiltyard.ratings import score_difference
+    from tiltyard.stats import score_difference
 
     low, high = score_difference(differences, spread, sizes=sizes, range_of_scores=reach).ends(0.95)
     return (-math.inf, math.inf) if low is None or high is None else (low, high)
@@ -175,7 +175,7 @@ def exact(n: int) -> dict[str, list[Cell]]:
 
 def plan_power() -> dict[str, float]:
     """The power that a plan of 80 % reaches."""
-    from tiltyard.ratings import ScoreSpread
+    from tiltyard.stats import ScoreSpread
 
     reached = {}
     for difference, psi in POWER_CASES:

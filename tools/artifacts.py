@@ -25,7 +25,7 @@ from tiltyard.placement import CalibrationLine, Panel, PlacementManifest, Placem
 from tiltyard.placement.folder import JudgeAgainstPeople
 from tiltyard.placement.robustness import FamilyCheck, Sensitivity
 from tiltyard.publishing.folder import PublishedManifest
-from tiltyard.ratings import Estimate
+from tiltyard.stats import Estimate
 from tiltyard.tournament import (
     AnswerLine,
     BaselineTable,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 KNOWN = ROOT / "tools" / "known_survivors.toml"
 
 GROUPS = {
-    "ratings": ("tiltyard.ratings",),
+    "ratings": ("tiltyard.stats",),
     "trust": (
         *("tiltyard.arena.publication", "tiltyard.arena.quality", "tiltyard.arena.voters", "tiltyard.arena.coverage"),
         *("tiltyard.arena.churn", "tiltyard.arena.bounded_influence", "tiltyard.arena.matchmaking.fairness"),

@@ -17,7 +17,7 @@ FURTHER = {
     "tiltyard.llm": """provider.ModelName provider.parse_model_name providers.make_provider provider.Provider
         provider.BatchProvider providers.scripted.ScriptedProvider prices.PriceTable prices.Price asking.AskingSettings
         asking.Budget provider.Request provider.Reply provider.Usage asking.Ask runner.ask_all""",
-    "tiltyard.ratings": """proportions.Estimate proportions.share proportions.cohen_kappa proportions.wilson
+    "tiltyard.stats": """proportions.Estimate proportions.share proportions.cohen_kappa proportions.wilson
         calibration.calibration""",
     "tiltyard.tournament": "config.load_setup config.Config ratings.rate_dimension ratings.EloLine",
     "tiltyard.placement": """plan.PlaceOptions rating.Recipe folder.read_recipe folder.rate_folder folder.remake

@@ -2,7 +2,7 @@
 
 `::: tiltyard.arena.policy.Policy` lists the fields of a struct, also those inside it, `::: tiltyard.llm.journal.Record`
 the structs of a union, `::: tiltyard.arena.kept.KEPT` what is kept about visitors,
-`::: tiltyard.ratings.elo K_MAX` constants of a module. What a field or constant means is the
+`::: tiltyard.stats.elo K_MAX` constants of a module. What a field or constant means is the
 text below it, or its line in the `Parameters:` of its class.
 """
 

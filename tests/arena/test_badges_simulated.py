@@ -11,7 +11,7 @@ from tiltyard.arena.following.replay import ORDER_LOOKS, confidence_calibration,
 from tiltyard.arena.simulation import SimulationSettings, simulate
 from tiltyard.arena.simulation.ledger import MemoryArena
 from tiltyard.arena.simulation.published import BadgeCheck, badge_summary
-from tiltyard.ratings import rate_battles
+from tiltyard.stats import rate_battles
 
 SETTINGS = SimulationSettings(
     models=6, prompts=4, votes=1200, sd=600.0, seed=2, looks=4, curve_points=0, policy=Policy(window_matchups=240)

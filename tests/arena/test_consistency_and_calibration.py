@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.arena.coverage import average_score, consistency, prompt_means, spread
-from tiltyard.ratings import Glicko2Settings, confidence_bins, predictions, rate_battles
-from tiltyard.ratings.calibration import calibration
+from tiltyard.stats import Glicko2Settings, confidence_bins, predictions, rate_battles
+from tiltyard.stats.calibration import calibration
 
 
 def test_means_are_over_prompts_with_two_rated_votes_and_every_prompt_weighs_alike() -> None:

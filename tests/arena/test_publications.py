@@ -25,7 +25,7 @@ from tiltyard.arena.store.matchups import cast_votes
 from tiltyard.arena.votes import CastVote
 from tiltyard.boards import rate
 from tiltyard.files import write_lines
-from tiltyard.ratings import rate_battles
+from tiltyard.stats import rate_battles
 
 MODELS = 6
 

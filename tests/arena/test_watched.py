@@ -16,7 +16,7 @@ from tiltyard.arena.simulation.population import Diligence, Regulars, World
 from tiltyard.arena.simulation.published import check_published, expected_board, ranks_hold
 from tiltyard.battles import Outcome
 from tiltyard.boards import BradleyTerry, apart, apart_at_any_time
-from tiltyard.ratings import Covariance
+from tiltyard.stats import Covariance
 
 
 def world(models: int, *, sd: float = 0.0, taste_sd: float = 0.0, seed: int = 0, **more: float) -> World:

@@ -382,7 +382,7 @@ def test_rows_without_a_prompt_stand_alone_among_rows_with_one():
 
 
 def test_thousands_of_models_go_through_the_board(monkeypatch):
-    from tiltyard.ratings import bradley_terry
+    from tiltyard.stats import bradley_terry
 
     rows = arena(6, n=2000, models="abcdefghijklmnopqrstuvwxyz", prompts=50)
     dense = ty.rate(rows)

@@ -28,9 +28,9 @@ from tiltyard.boards.misfit import (
     fit_lines,
     holm,
 )
-from tiltyard.ratings import TIE_MODELS, Comparisons, Misfit, TieLaw, check_fit, count_pairs, fit_bounded
-from tiltyard.ratings import misfit as fit_checks
-from tiltyard.ratings.misfit import Drift, PairResiduals, ScheduleMoves, p_value, smallest_p
+from tiltyard.stats import TIE_MODELS, Comparisons, Misfit, TieLaw, check_fit, count_pairs, fit_bounded
+from tiltyard.stats import misfit as fit_checks
+from tiltyard.stats.misfit import Drift, PairResiduals, ScheduleMoves, p_value, smallest_p
 
 FITTING = {
     "independent": MisfitWorld(battles=2000),

@@ -11,8 +11,8 @@ from board_rows import arena, battle
 import tiltyard as ty
 from tiltyard.boards import Selection
 from tiltyard.errors import OptionError
-from tiltyard.ratings import K_MAX
-from tiltyard.ratings.elo import sequential_elo
+from tiltyard.stats import K_MAX
+from tiltyard.stats.elo import sequential_elo
 
 ROWS = arena(1, n=40)
 NAN, INF = math.nan, math.inf

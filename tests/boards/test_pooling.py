@@ -15,8 +15,8 @@ from tiltyard.battles import Codes
 from tiltyard.boards import BradleyTerry, rate_by
 from tiltyard.boards.rating import InputOptions
 from tiltyard.errors import NotConnected, OptionError, RatingError, TooLarge
-from tiltyard.ratings import TIE_MODELS, Comparisons, count_pairs, covariance_within, fit_pooled
-from tiltyard.ratings.bradley_terry import StrengthPrior
+from tiltyard.stats import TIE_MODELS, Comparisons, count_pairs, covariance_within, fit_pooled
+from tiltyard.stats.bradley_terry import StrengthPrior
 
 PLAIN = BradleyTerry(misfit=False)
 

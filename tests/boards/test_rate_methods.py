@@ -18,8 +18,8 @@ from tiltyard.battles import reading
 from tiltyard.boards import METHODS, apart_at_any_time, rate_by, sequential
 from tiltyard.errors import NoBattles, OptionError, OptionValue, RatingError
 from tiltyard.options import InputOptions
-from tiltyard.ratings import POINTS_PER_LOGIT, Covariance, normal_quantile, rate_battles, t_quantile
-from tiltyard.ratings.elo import permutation_elo, sequential_elo
+from tiltyard.stats import POINTS_PER_LOGIT, Covariance, normal_quantile, rate_battles, t_quantile
+from tiltyard.stats.elo import permutation_elo, sequential_elo
 
 ROWS = arena(1, n=250, prompts=25)
 

@@ -11,7 +11,7 @@ import tiltyard as ty
 from oracles.simulation import arena_battles, results, table_of
 from tiltyard.boards import BradleyTerry
 from tiltyard.errors import OptionError
-from tiltyard.ratings import (
+from tiltyard.stats import (
     POINTS_PER_LOGIT,
     TIE_MODELS,
     Comparisons,
@@ -21,7 +21,7 @@ from tiltyard.ratings import (
     sandwich,
     shrinkage,
 )
-from tiltyard.ratings.bradley_terry import StrengthPrior, fit
+from tiltyard.stats.bradley_terry import StrengthPrior, fit
 
 
 def one_mean(precision: float, spread: float, models: int) -> StrengthPrior:

@@ -21,7 +21,7 @@ from tiltyard.decisions.contrast import contrast
 from tiltyard.decisions.gate import decide
 from tiltyard.decisions.missing import Cases
 from tiltyard.errors import TiltyardError
-from tiltyard.ratings import POINTS_PER_LOGIT
+from tiltyard.stats import POINTS_PER_LOGIT
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from tests.sizes import size
 import tiltyard as ty
 from tiltyard.decisions.contrast import Contrast
 from tiltyard.errors import OptionError, RatingError
-from tiltyard.ratings import POINTS_PER_LOGIT
+from tiltyard.stats import POINTS_PER_LOGIT
 
 
 def test_it_is_the_interval_of_a_board_anchored_at_the_old_model():

@@ -17,7 +17,7 @@ from tiltyard.decisions.contrast import Contrast, contrast
 from tiltyard.decisions.gate import decide, times_needed
 from tiltyard.decisions.missing import Cases
 from tiltyard.errors import OptionError
-from tiltyard.ratings import POINTS_PER_LOGIT
+from tiltyard.stats import POINTS_PER_LOGIT
 
 
 def known(points: float, error: float, *, degrees: float = 1e6) -> Contrast:

@@ -28,7 +28,7 @@ from tiltyard.decisions import (
 )
 from tiltyard.decisions.contrast import contrast
 from tiltyard.errors import OptionError
-from tiltyard.ratings import POINTS_PER_LOGIT
+from tiltyard.stats import POINTS_PER_LOGIT
 
 DECISIVE = Assumptions(ties=0.0, flips=0.0)
 

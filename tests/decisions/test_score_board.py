@@ -13,9 +13,9 @@ from tiltyard.battles import Codes
 from tiltyard.decisions import ScoreBoard, score_boards
 from tiltyard.decisions.score_board import score_board
 from tiltyard.errors import OptionError
-from tiltyard.ratings import ScoreEffects
 from tiltyard.scores import ScoreTable, read_scores
 from tiltyard.scores.table import ModelScores
+from tiltyard.stats import ScoreEffects
 from tiltyard.types import Floats, Ints
 
 

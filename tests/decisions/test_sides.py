@@ -16,7 +16,7 @@ import tiltyard as ty
 from tiltyard.battles import BattleTable, Codes, concat, merge_equal, read_battles, write_battles
 from tiltyard.boards import BradleyTerry, rate, settle_sides, with_sides
 from tiltyard.decisions import compare_in, plan_from_battles, plan_top
-from tiltyard.ratings import POINTS_PER_LOGIT
+from tiltyard.stats import POINTS_PER_LOGIT
 
 ESTIMATOR = BradleyTerry(misfit=False, cluster="none")
 SIDE = 0.3

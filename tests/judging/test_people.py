@@ -26,7 +26,7 @@ from tiltyard.judging import (
 )
 from tiltyard.judging.human_agreement import majority
 from tiltyard.llm import Request
-from tiltyard.ratings import Estimate
+from tiltyard.stats import Estimate
 
 
 def write(folder: Path, *rows: dict[str, Any]) -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.ratings import Anchors
+from tiltyard.stats import Anchors
 
 Floats = NDArray[np.float64]
 

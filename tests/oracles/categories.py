@@ -15,7 +15,7 @@ from oracles.simulation import arena_battles, population_strengths, results
 from tiltyard.battles import BattleTable, Codes
 from tiltyard.boards import BradleyTerry, rate_by
 from tiltyard.errors import RatingError
-from tiltyard.ratings import POINTS_PER_LOGIT
+from tiltyard.stats import POINTS_PER_LOGIT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

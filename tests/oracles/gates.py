@@ -14,7 +14,7 @@ from tiltyard.decisions.contrast import contrast
 from tiltyard.decisions.gate import Decision, decide
 from tiltyard.decisions.missing import Cases
 from tiltyard.errors import BattleError, RatingError
-from tiltyard.ratings import POINTS_PER_LOGIT
+from tiltyard.stats import POINTS_PER_LOGIT
 
 TIE = np.log(0.35)
 ESTIMATOR = BradleyTerry(misfit=False)

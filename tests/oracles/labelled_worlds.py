@@ -15,8 +15,8 @@ import numpy as np
 
 from oracles.simulation import population_strengths
 from tiltyard.boards import apart
-from tiltyard.ratings import POINTS_PER_LOGIT, LabelledMatchups, PeopleFit, fit_with_people, half_widths, t_quantile
-from tiltyard.ratings.tie_models import DAVIDSON
+from tiltyard.stats import POINTS_PER_LOGIT, LabelledMatchups, PeopleFit, fit_with_people, half_widths, t_quantile
+from tiltyard.stats.tie_models import DAVIDSON
 
 PEOPLE_TIES = math.log(0.35)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from tiltyard.battles import BattleTable, read_battles
-from tiltyard.ratings import (
+from tiltyard.stats import (
     POINTS_PER_LOGIT,
     Anchors,
     CalibrationVerdicts,
@@ -28,7 +28,7 @@ from tiltyard.ratings import (
     place_on_scale,
     sandwich,
 )
-from tiltyard.ratings.tie_models import DAVIDSON
+from tiltyard.stats.tie_models import DAVIDSON
 
 FEWEST_VOTES = 50
 

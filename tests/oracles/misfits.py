@@ -11,7 +11,7 @@ from tests.records import replace
 from oracles.simulation import results, table_of
 from tiltyard.battles import BattleTable, Codes
 from tiltyard.boards import BradleyTerry
-from tiltyard.ratings import POINTS_PER_LOGIT
+from tiltyard.stats import POINTS_PER_LOGIT
 
 
 @dataclass(frozen=True)

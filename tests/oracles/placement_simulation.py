@@ -27,7 +27,7 @@ from tiltyard.placement.rating import HumanBoard, Recipe, judge_scale, rate_new_
 from tiltyard.placement.robustness import check_families
 from tiltyard.placement.rounds import judged_battles
 from tiltyard.placement.run import first_sentence
-from tiltyard.ratings import (
+from tiltyard.stats import (
     POINTS_PER_LOGIT,
     TIE_MODELS,
     Anchors,
@@ -42,9 +42,9 @@ from tiltyard.ratings import (
     rank_of_one,
     sandwich,
 )
-from tiltyard.ratings.bradley_terry import fit
-from tiltyard.ratings.judge_scale import OneRank
-from tiltyard.ratings.tie_models import DAVIDSON
+from tiltyard.stats.bradley_terry import fit
+from tiltyard.stats.judge_scale import OneRank
+from tiltyard.stats.tie_models import DAVIDSON
 
 SPREAD = 150.0 / POINTS_PER_LOGIT
 """Anchors stand as far apart as normal quantiles with a standard deviation of 150 points."""

@@ -1,6 +1,6 @@
 """Bradley–Terry the slow way: one row after the other, straight from the definitions, derivatives by differences.
 
-Nothing here shares a line, or an idea of how to be fast, with `tiltyard.ratings`.
+Nothing here shares a line, or an idea of how to be fast, with `tiltyard.stats`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import minimize
 
-from tiltyard.ratings import OWN_CLUSTER, Comparisons
+from tiltyard.stats import OWN_CLUSTER, Comparisons
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

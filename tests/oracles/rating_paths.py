@@ -6,7 +6,7 @@ import numpy as np
 
 from tiltyard.arena import RatingPath, VoteTable
 from tiltyard.arena.policy import RatingRules
-from tiltyard.ratings import rate_battles_history
+from tiltyard.stats import rate_battles_history
 
 
 def rating_path(votes: VoteTable, rules: RatingRules, model: int) -> RatingPath:

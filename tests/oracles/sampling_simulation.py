@@ -1,7 +1,7 @@
 """New models of known strength placed in simulated and real fields: what choosing opponents saves, what stopping costs.
 
 The choosing and the stopping are Tiltyard's; everything else (verdicts, the fit of one strength, its interval, its
-places) is written here the plain way and shares nothing with `tiltyard.ratings`.
+places) is written here the plain way and shares nothing with `tiltyard.stats`.
 
 A verdict is won with exactly the logistic chance of the gap. Verdicts on one question may depend on each other: each is
 decided by a uniform number, and the uniform numbers of a question are correlated through a normal copula, which leaves

@@ -18,8 +18,8 @@ import numpy as np
 
 from tiltyard.battles import BattleTable, Codes
 from tiltyard.boards import BradleyTerry, PermutationElo
-from tiltyard.ratings import POINTS_PER_LOGIT, TIE_MODELS, PairCells
-from tiltyard.ratings.bradley_terry import fit
+from tiltyard.stats import POINTS_PER_LOGIT, TIE_MODELS, PairCells
+from tiltyard.stats.bradley_terry import fit
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,7 @@ from tests.records import replace
 from oracles.simulation import arena_battles, population_strengths, results, table_of
 from tiltyard.battles import BattleTable, Codes
 from tiltyard.boards import BradleyTerry
-from tiltyard.ratings import POINTS_PER_LOGIT
+from tiltyard.stats import POINTS_PER_LOGIT
 
 if TYPE_CHECKING:
     from tiltyard.boards import Leaderboard

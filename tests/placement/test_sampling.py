@@ -26,7 +26,7 @@ from tiltyard.placement.sampling import (
     information_limit,
     variance_after_one_more,
 )
-from tiltyard.ratings import POINTS_PER_LOGIT
+from tiltyard.stats import POINTS_PER_LOGIT
 
 
 def cells_of(*rows, languages=()):

@@ -16,7 +16,7 @@ from tiltyard.arena import BoardRow, OfflineRow, ValidityReport
 from tiltyard.arena.following import ModelFacts
 from tiltyard.boards.text import EXTRA_COLUMNS, as_markdown
 from tiltyard.judging import Bias
-from tiltyard.ratings.judge_scale import PlacementVariance
+from tiltyard.stats.judge_scale import PlacementVariance
 from tiltyard.tournament import EloLine, PairTally
 from tiltyard.web.board_columns import CATEGORY_COLUMNS, COLUMNS
 from tiltyard.web.model import ModelAnswer

@@ -11,7 +11,7 @@ import pytest
 
 from tests.reference.pages import REFERENCE, Section, code, sections_of
 from tiltyard.arena import Policy
-from tiltyard.ratings import K_MAX
+from tiltyard.stats import K_MAX
 from tiltyard.tournament import Entrant
 from tiltyard.tournament.config import EloSettings, JudgeSection
 
@@ -66,6 +66,6 @@ def flat(policy: msgspec.Struct, prefix: str = "") -> dict[str, Any]:
 
 def test_the_fixed_numbers_have_values_and_reasons(page: dict[str, Section]) -> None:
     rows = {code(row["constant"])[0]: row for row in page["Fixed numbers"].rows}
-    assert rows["tiltyard.ratings.elo.K_MAX"]["value"] == f"`{K_MAX}`"
+    assert rows["tiltyard.stats.elo.K_MAX"]["value"] == f"`{K_MAX}`"
     assert len(rows) > 15
     assert all(row["why"] for row in rows.values())

@@ -14,8 +14,8 @@ from tests.tournament.folder import ENTRANTS, change, make_folder, read_lines, s
 from tiltyard.battles import BattleTable, Codes, Outcome, Source
 from tiltyard.errors import ConfigError
 from tiltyard.options import RunOptions
-from tiltyard.ratings import win_rate
 from tiltyard.reporting import read_run, write_report
+from tiltyard.stats import win_rate
 from tiltyard.tournament import BaselineTable, load_setup, make_plan
 from tiltyard.tournament.ratings import baseline_text, rate_against
 

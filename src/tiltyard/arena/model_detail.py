@@ -25,7 +25,7 @@ from tiltyard.arena.voters import expected_scores
 from tiltyard.arena.votes import VoteTable
 from tiltyard.battles import Outcome
 from tiltyard.errors import ArenaError
-from tiltyard.ratings import normal_quantile, wilson
+from tiltyard.stats import normal_quantile, wilson
 from tiltyard.types import Floats, Ints
 
 RECENT = 20

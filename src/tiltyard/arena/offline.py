@@ -20,7 +20,7 @@ import numpy as np
 from tiltyard.arena.policy import IntervalRules, SpeakFor
 from tiltyard.arena.votes import VoteTable
 from tiltyard.boards import BradleyTerry, Leaderboard
-from tiltyard.ratings import RankIntervals, kendall_tau
+from tiltyard.stats import RankIntervals, kendall_tau
 from tiltyard.types import Floats
 
 

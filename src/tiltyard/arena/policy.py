@@ -16,7 +16,7 @@ from tiltyard.arena.kept import DAYS
 from tiltyard.arena.reasons import BallotRules
 from tiltyard.arena.units import DAY, HOUR, MINUTE
 from tiltyard.errors import OptionError
-from tiltyard.ratings import Glicko2Settings
+from tiltyard.stats import Glicko2Settings
 from tiltyard.types import named
 
 TextsPublic = Literal["after_retirement", "always"]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tiltyard.arena.events import Choice
 from tiltyard.arena.policy import RatingRules
 from tiltyard.arena.votes import VoteTable
-from tiltyard.ratings import (
+from tiltyard.stats import (
     EVERY_ONE,
     LOGITS_PER_POINT,
     PLAIN_SECONDS_PER_BATTLE,

@@ -35,7 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.battles import Outcome
-from tiltyard.ratings import LOGITS_PER_POINT
+from tiltyard.stats import LOGITS_PER_POINT
 from tiltyard.types import Floats, Ints
 
 Codes = NDArray[np.int8]

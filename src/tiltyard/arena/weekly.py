@@ -36,7 +36,7 @@ from tiltyard.arena.quality import QualityVotes, high_both_bad, rising_both_bad
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.units import HOUR
 from tiltyard.arena.votes import VoteTable
-from tiltyard.ratings import CalibrationCurve, ConfidenceBin
+from tiltyard.stats import CalibrationCurve, ConfidenceBin
 from tiltyard.types import Ints, named
 
 

@@ -72,7 +72,7 @@ from tiltyard.boards.record import (
 )
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import Interval, Ties, check_choice, explains
-from tiltyard.ratings import (
+from tiltyard.stats import (
     DRAWS,
     FEWEST_CLUSTERS,
     FIRST_LOOK,
@@ -248,7 +248,7 @@ def _places_of_many(strength: Floats, covariance: Uncertainty, level: float, bat
 
 def shrunk_fit(fit_input: FitInput, errors: Callable[[BradleyTerryFit], Uncertainty]) -> ShrunkFit:
     """The fit with a normal prior on strengths; `errors` are those of a fit, asked for where battles have clusters."""
-    from tiltyard.ratings import fit_shrunk
+    from tiltyard.stats import fit_shrunk
 
     def dispersion(fitted: BradleyTerryFit) -> float:
         """How many times as large variances are by cluster as the model alone says."""
@@ -801,7 +801,7 @@ def _reach_note(reach: Reach, won: float, lost: float) -> str | None:
 
 def _swaps(fit_input: FitInput, fitted: BradleyTerryFit) -> list[int | None]:
     """For each model the number of battles to remove until the next one on the board is level; None for the last."""
-    from tiltyard.ratings import battles_to_swap, prepare
+    from tiltyard.stats import battles_to_swap, prepare
 
     robustness = prepare(fitted, fit_input.rows, fit_input.counted)
     order = np.argsort(-fitted.parameters.strength, kind="stable")

@@ -15,9 +15,9 @@ from tiltyard.boards.text import FORMATS, boards_as_csv
 from tiltyard.errors import RatingError
 from tiltyard.files import json_text
 from tiltyard.options import check_choice
-from tiltyard.ratings import kendall_tau, spearman_rho
-from tiltyard.ratings.ranks import ranks
 from tiltyard.render import markdown_text
+from tiltyard.stats import kendall_tau, spearman_rho
+from tiltyard.stats.ranks import ranks
 from tiltyard.types import Result
 
 

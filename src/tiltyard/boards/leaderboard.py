@@ -31,8 +31,8 @@ from tiltyard.boards.record import BoardDetails, BoardSettings
 from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError
 from tiltyard.files import json_text, write_text
 from tiltyard.options import check_choice
-from tiltyard.ratings import HALF, POINTS_PER_LOGIT, TIE_MODELS, RankIntervals, expected_score, sum_by_both
-from tiltyard.ratings.ranks import ranks
+from tiltyard.stats import HALF, POINTS_PER_LOGIT, TIE_MODELS, RankIntervals, expected_score, sum_by_both
+from tiltyard.stats.ranks import ranks
 from tiltyard.types import Floats, Result
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from msgspec import UNSET, UnsetType
 from tiltyard.battles import BattleTable, Source
 from tiltyard.boards.preparation import FitInput, with_sides
 from tiltyard.errors import RatingError
-from tiltyard.ratings import (
+from tiltyard.stats import (
     MOST_MODELS,
     POINTS_PER_LOGIT,
     BradleyTerryFit,

@@ -39,7 +39,7 @@ from tiltyard.boards.record import (
     RecordedDraw,
 )
 from tiltyard.errors import NoBattles, OptionError, OptionValue, RatingError
-from tiltyard.ratings import (
+from tiltyard.stats import (
     OWN_CLUSTER,
     POINTS_PER_LOGIT,
     TIE_MODELS,
@@ -58,7 +58,7 @@ from tiltyard.ratings import (
     rank_intervals,
     sum_by,
 )
-from tiltyard.ratings.ranks import ranks
+from tiltyard.stats.ranks import ranks
 from tiltyard.types import Bools, Floats, Ints
 
 FEWEST_LABELS = 20

@@ -44,7 +44,7 @@ from tiltyard.boards.preparation import (
 )
 from tiltyard.boards.record import PoolFacts
 from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError, TooLarge
-from tiltyard.ratings import (
+from tiltyard.stats import (
     OWN_CLUSTER,
     POINTS_PER_LOGIT,
     TIE_MODELS,

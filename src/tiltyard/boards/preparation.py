@@ -17,7 +17,7 @@ from tiltyard.battles import MISSING, BattleTable, Outcome, Source
 from tiltyard.boards.estimator import check_number
 from tiltyard.errors import NoBattles, NotConnected, OptionError, OptionValue, RatingError
 from tiltyard.options import SelectionOptions, Ties, explains, min_battles_option
-from tiltyard.ratings import (
+from tiltyard.stats import (
     OWN_CLUSTER,
     TIE_MODELS,
     Comparisons,

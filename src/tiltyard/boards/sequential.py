@@ -23,7 +23,7 @@ from tiltyard.boards.preparation import (
 from tiltyard.boards.record import BoardDetails, BoardSettings, IntervalFacts, SweepMean
 from tiltyard.errors import OptionValue, RatingError
 from tiltyard.options import check_choice, explains
-from tiltyard.ratings import DEFAULT_SETTINGS, Glicko2Settings, elo, normal_quantile, rate_battles
+from tiltyard.stats import DEFAULT_SETTINGS, Glicko2Settings, elo, normal_quantile, rate_battles
 from tiltyard.types import Floats, Int32s
 
 SCORE_A = np.array([1.0, 0.0, 0.5, np.nan])

@@ -11,7 +11,7 @@ from tiltyard.boards.preparation import Selection, comparisons, fixed_order, sel
 from tiltyard.boards.record import BoardSettings, IntervalFacts
 from tiltyard.errors import OptionValue
 from tiltyard.options import explains
-from tiltyard.ratings import WinRates, count_pairs, win_rates
+from tiltyard.stats import WinRates, count_pairs, win_rates
 
 REMARK = "a win rate depends on who was met: compare with Bradley–Terry (method bt), which allows for the opponents"
 

@@ -23,8 +23,8 @@ from tiltyard.decisions.missing import Cases, Ends, Missing, cases_of, missing_i
 from tiltyard.decisions.units import POINTS, Unit
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import CompareOptions, GateRule, MissingRule, accepts_options
-from tiltyard.ratings import MOST_SKEWED, MOST_SKEWED_ANYTIME, ScoreEstimate
 from tiltyard.scores import DirectionFrom
+from tiltyard.stats import MOST_SKEWED, MOST_SKEWED_ANYTIME, ScoreEstimate
 from tiltyard.types import Comparable, Floats, Result, named
 
 if TYPE_CHECKING:

@@ -98,9 +98,9 @@ from tiltyard.errors import (
     ScoreError,
 )
 from tiltyard.options import CompareOptions, FitOptions, InputOptions, MissingRule, ScoreOptions, options_of
-from tiltyard.ratings import FAR, OWN_CLUSTER, POINTS_PER_LOGIT, cluster_moves, in_both, normal_quantile, sum_by
-from tiltyard.ratings.ranks import ranks
 from tiltyard.scores import read_scores
+from tiltyard.stats import FAR, OWN_CLUSTER, POINTS_PER_LOGIT, cluster_moves, in_both, normal_quantile, sum_by
+from tiltyard.stats.ranks import ranks
 from tiltyard.types import AnyInts, Floats
 
 VOTER = "voter"

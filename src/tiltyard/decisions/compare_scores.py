@@ -35,7 +35,8 @@ from tiltyard.decisions.missing import Cases, Missing, cases_of, worst_case
 from tiltyard.decisions.units import unit_of
 from tiltyard.errors import Message, OptionError, OptionValue, ScoreError
 from tiltyard.options import CompareOptions, MissingRule, Options, ScoreBoardOptions
-from tiltyard.ratings import (
+from tiltyard.scores import ReadScoresOptions, ScoreTable, common_prompts, read_scores
+from tiltyard.stats import (
     FEWEST,
     RepeatNoise,
     ScoreEstimate,
@@ -45,7 +46,6 @@ from tiltyard.ratings import (
     score_difference,
     unpaired_difference,
 )
-from tiltyard.scores import ReadScoresOptions, ScoreTable, common_prompts, read_scores
 from tiltyard.types import Floats, Ints
 
 PARTS = ("dimension", "category", "subject", "task", "language")

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from tiltyard.battles import BattleTable
 from tiltyard.boards import BradleyTerry, Solved, first_share, known_models, with_sides
 from tiltyard.errors import NotConnected, OptionError, RatingError
-from tiltyard.ratings import (
+from tiltyard.stats import (
     ANYTIME_SPREAD,
     FIRST_LOOK,
     OWN_CLUSTER,

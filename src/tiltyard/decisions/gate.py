@@ -24,7 +24,7 @@ from tiltyard.decisions.missing import Cases, cases_of
 from tiltyard.decisions.units import POINTS
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import GateRule, MissingRule
-from tiltyard.ratings import ScoreEstimate
+from tiltyard.stats import ScoreEstimate
 from tiltyard.types import Result, named
 
 Decision = Literal["better", "not_worse", "worse", "unknown"]

@@ -58,7 +58,7 @@ from tiltyard.options import (
     accepts_options,
     option,
 )
-from tiltyard.ratings import (
+from tiltyard.stats import (
     FEW,
     FEWEST,
     FEWEST_UNBOUNDED,

@@ -18,7 +18,7 @@ import numpy as np
 from tiltyard.boards import check_number, check_whole
 from tiltyard.errors import OptionError
 from tiltyard.options import GoalOptions
-from tiltyard.ratings import FEWEST_CLUSTERS, FIRST_LOOK, POINTS_PER_LOGIT, anytime_cuts, t_quantile
+from tiltyard.stats import FEWEST_CLUSTERS, FIRST_LOOK, POINTS_PER_LOGIT, anytime_cuts, t_quantile
 from tiltyard.types import Floats
 
 MOST_MODELS = 1000

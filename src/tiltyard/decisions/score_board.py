@@ -20,10 +20,10 @@ from tiltyard.decisions.compare_scores import check_no_battles, cluster_codes, c
 from tiltyard.decisions.units import Unit, unit_of
 from tiltyard.errors import Message, OptionValue, ScoreError
 from tiltyard.options import MissingRule, ScoreBoardOptions, accepts_options, check_choice
-from tiltyard.ratings import RankIntervals, ScoreEffects, ScoreEstimate, holm_ranks, mean_score, score_difference
-from tiltyard.ratings.ranks import ranks
 from tiltyard.render import Table, markdown_text
 from tiltyard.scores import ScoreTable
+from tiltyard.stats import RankIntervals, ScoreEffects, ScoreEstimate, holm_ranks, mean_score, score_difference
+from tiltyard.stats.ranks import ranks
 from tiltyard.types import Floats, Ints, Result
 
 LISTED = 5

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tiltyard.battles import BattleTable, Codes, Outcome, Source
 from tiltyard.boards import BradleyTerry
 from tiltyard.errors import OptionError, RatingError
-from tiltyard.ratings import POINTS_PER_LOGIT, Covariance, t_quantile
+from tiltyard.stats import POINTS_PER_LOGIT, Covariance, t_quantile
 from tiltyard.types import Bools, Floats, Ints
 
 LEAST_CHANCE = 0.1

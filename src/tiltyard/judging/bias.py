@@ -11,7 +11,7 @@ import msgspec
 from tiltyard.judging.plan import Case, JudgingPlan
 from tiltyard.judging.records import Judgment, VerdictLabel, in_pairs, repeated
 from tiltyard.judging.verdicts import JudgingResult
-from tiltyard.ratings import NO_ESTIMATE, Estimate, share
+from tiltyard.stats import NO_ESTIMATE, Estimate, share
 
 MOST_INCONSISTENT = 0.35
 """Above this share of contradictions the verdicts depend more on the order of the answers than on the answers. A judge

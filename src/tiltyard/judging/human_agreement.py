@@ -17,7 +17,7 @@ from tiltyard.judging.plan import Case, JudgingPlan, Rubric, default_rubric
 from tiltyard.judging.records import Judgment, Matchup, VerdictLabel, most_frequent
 from tiltyard.judging.verdicts import Judge, JudgingStats, judge
 from tiltyard.llm import Watch
-from tiltyard.ratings import NO_ESTIMATE, Estimate, cohen_kappa, share
+from tiltyard.stats import NO_ESTIMATE, Estimate, cohen_kappa, share
 
 _VOTES = {"A": VerdictLabel.A, "B": VerdictLabel.B, "TIE": VerdictLabel.TIE, "BOTH_BAD": VerdictLabel.TIE}
 """The labels people may give. "Both bad" counts as a tie: neither answer is better."""

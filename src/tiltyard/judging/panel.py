@@ -24,8 +24,8 @@ from tiltyard.judging.plan import Case, JudgingPlan
 from tiltyard.judging.reading import ReplyForm
 from tiltyard.judging.verdicts import Combine, Judge, JudgingOptions, JudgingResult, PanelVerdicts, Verdicts, panel_name
 from tiltyard.llm import Ask, AskingParts, shared_folder
-from tiltyard.ratings import MISSING, NEITHER, A, B, Estimate, Reliability, cohen_kappa, mean_of, plurality, share
 from tiltyard.render import percent
+from tiltyard.stats import MISSING, NEITHER, A, B, Estimate, Reliability, cohen_kappa, mean_of, plurality, share
 
 Votes = NDArray[np.int8]
 

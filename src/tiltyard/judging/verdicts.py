@@ -26,7 +26,7 @@ from tiltyard.judging.records import (
     settle_scores,
 )
 from tiltyard.llm import Usage, Watch, add_costs
-from tiltyard.ratings import FEWEST_JUDGES, MISSING, NEITHER, A, B, Reliability, estimate_reliability, plurality
+from tiltyard.stats import FEWEST_JUDGES, MISSING, NEITHER, A, B, Reliability, estimate_reliability, plurality
 
 Combine = Literal["majority", "weight", "rows"]
 """How the votes of a panel become battles. `majority`: the result with the most votes, one battle per matchup.
@@ -349,7 +349,7 @@ class PanelVerdicts:
         return LazySequence(len(own[0]), partial(self._combined, dimension, own, weighted=False))
 
     def _votes(self, dimension: str) -> NDArray[np.int8]:
-        """Cases × judges: what each judge found, as `tiltyard.ratings.reliability` spells it."""
+        """Cases × judges: what each judge found, as `tiltyard.stats.reliability` spells it."""
         own = self.member_judgments(dimension)
         return np.array([[vote(judgment) for judgment in case] for case in zip(*own, strict=True)], np.int8).reshape(
             -1, len(own)

@@ -52,7 +52,7 @@ from tiltyard.placement.rating import (
 from tiltyard.placement.robustness import FamilyCheck, Sensitivity, check_families, sensitivity
 from tiltyard.placement.rounds import NO_ANSWER, CalibrationLine, JudgeCalibration, PanelResult, judged_battles
 from tiltyard.placement.sampling import Panel, read_panel, text_hash
-from tiltyard.ratings import POINTS_PER_LOGIT, Estimate, JudgeScale, ScaledPlacement, share
+from tiltyard.stats import POINTS_PER_LOGIT, Estimate, JudgeScale, ScaledPlacement, share
 
 
 class ArenaFacts(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,7 +19,7 @@ from tiltyard.placement.rating import HumanBoard, Recipe
 from tiltyard.placement.robustness import BIASES, families_of
 from tiltyard.placement.sampling import IDIOSYNCRASY, Chooser, Panel, planned_battle, read_panel
 from tiltyard.placement.stopping import Until, level_at_each_look, round_sizes, stopping_looks
-from tiltyard.ratings import JudgeScale
+from tiltyard.stats import JudgeScale
 from tiltyard.types import Ints
 
 LEVEL = 0.95

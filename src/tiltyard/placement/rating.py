@@ -19,7 +19,7 @@ from tiltyard.battles import BattleTable, Outcome, Source
 from tiltyard.boards import CENTRE, REACH_NOTES, BradleyTerry, Leaderboard, RatingEntry
 from tiltyard.judging import Judgment, VerdictLabel
 from tiltyard.placement.sampling import Belief
-from tiltyard.ratings import (
+from tiltyard.stats import (
     FIRST_WON,
     POINTS_PER_LOGIT,
     SECOND_WON,

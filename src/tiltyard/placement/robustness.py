@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from tiltyard.boards import Leaderboard
 from tiltyard.errors import OptionError, RatingError
 from tiltyard.placement.rating import to_points
-from tiltyard.ratings import Anchors, CalibrationVerdicts, NewModelVerdicts, calibrate, place_on_scale
+from tiltyard.stats import Anchors, CalibrationVerdicts, NewModelVerdicts, calibrate, place_on_scale
 
 BIASES = (25.0, 50.0, 100.0)
 """Style biases, in points, whose effect every new placement records."""

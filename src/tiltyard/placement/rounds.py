@@ -34,7 +34,7 @@ from tiltyard.placement.plan import PlacementPlan, panel_cells
 from tiltyard.placement.rating import NewModelRating, rate_new_model
 from tiltyard.placement.sampling import PlannedBattle, planned_battle
 from tiltyard.placement.stopping import decide
-from tiltyard.ratings import JudgeScale
+from tiltyard.stats import JudgeScale
 
 GIVE_UP_AFTER = 10
 """If the first this many questions all end without a readable verdict, the run gives up on the judge."""

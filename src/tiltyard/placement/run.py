@@ -60,7 +60,7 @@ from tiltyard.placement.rounds import (
 )
 from tiltyard.placement.sampling import Panel, fingerprint, information_limit, planned_battle
 from tiltyard.placement.stopping import critical, stopping_looks
-from tiltyard.ratings import POINTS_PER_LOGIT
+from tiltyard.stats import POINTS_PER_LOGIT
 
 
 def likely_exchanges(plan: PlacementPlan) -> list[Exchange]:

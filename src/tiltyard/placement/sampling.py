@@ -28,7 +28,7 @@ import numpy as np
 
 from tiltyard.errors import RunFolderError
 from tiltyard.placement.human_arena import Cells, Exchange
-from tiltyard.ratings import POINTS_PER_LOGIT
+from tiltyard.stats import POINTS_PER_LOGIT
 from tiltyard.types import Bools, Floats, Int32s, Ints
 
 

@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 
 from tiltyard.errors import OptionError
-from tiltyard.ratings import normal_quantile
+from tiltyard.stats import normal_quantile
 from tiltyard.types import Floats
 
 FIRST_STOP = 60

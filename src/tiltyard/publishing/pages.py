@@ -29,9 +29,9 @@ from tiltyard.decisions import RatingDifference
 from tiltyard.publishing.columns import NAME as COLUMNS
 from tiltyard.publishing.folder import PublishedFile
 from tiltyard.publishing.publication import PROMPT, BoardPart, PublishedBoard, StaticSite, slug
-from tiltyard.ratings import POINTS_PER_LOGIT
 from tiltyard.render import Html, count, package_text, page, plural, points, shortened
 from tiltyard.reporting import board_view, comparison_page, own_file
+from tiltyard.stats import POINTS_PER_LOGIT
 
 FEED = "feed.atom"
 PARTS_PAGE = "parts.html"

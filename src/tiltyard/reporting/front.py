@@ -9,11 +9,11 @@ from tiltyard.decisions import FEWEST_PROMPTS, compare_models
 from tiltyard.errors import TiltyardError
 from tiltyard.judging import panel_members
 from tiltyard.options import CompareOptions
-from tiltyard.ratings import Estimate
 from tiltyard.render import percent, plural
 from tiltyard.reporting import sections
 from tiltyard.reporting.run import Dimension, Run
 from tiltyard.reporting.sections import behaviour, verdict_counts
+from tiltyard.stats import Estimate
 from tiltyard.tournament import EVEN, is_uneven
 
 MOST_IN_TITLE = 4

@@ -18,7 +18,6 @@ from tiltyard.boards import Leaderboard, RatingEntry, RatingsFile, footnotes, he
 from tiltyard.errors import BattleError, RunFolderError
 from tiltyard.judging import again, read_lines, read_object, read_record, require
 from tiltyard.placement import CalibrationLine, Panel, PlacementManifest, PlacementText
-from tiltyard.ratings import POINTS_PER_LOGIT, normal_quantile
 from tiltyard.render import Scale, package_text
 from tiltyard.reporting.front import weak_points
 from tiltyard.reporting.run import (
@@ -40,6 +39,7 @@ from tiltyard.reporting.sections import (
     source_address,
 )
 from tiltyard.reporting.site_map import Here
+from tiltyard.stats import POINTS_PER_LOGIT, normal_quantile
 
 PLACE = "tiltyard place"
 """The command that writes such a folder."""

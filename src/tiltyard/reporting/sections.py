@@ -23,11 +23,11 @@ from tiltyard.boards import (
 )
 from tiltyard.errors import TiltyardError
 from tiltyard.judging import VerdictLabel
-from tiltyard.ratings import normal_quantile, wilson
 from tiltyard.render import Scale, svg
 from tiltyard.reporting.grid import MOST_CELLS, GridCell, GridRow, grid, kind_column
 from tiltyard.reporting.run import Dimension, JudgedBattle, Run, grouped
 from tiltyard.reporting.site_map import Here
+from tiltyard.stats import normal_quantile, wilson
 from tiltyard.tournament import JudgeHabits
 
 

@@ -15,8 +15,8 @@ import msgspec
 import numpy as np
 
 from tiltyard.arena import SECOND
-from tiltyard.ratings import AgainstTheRest, Estimated, against_the_rest, krippendorff_alpha, pair_kappa, share_estimate
 from tiltyard.review.assignment import Assignment, ReviewLog, ReviewTurn
+from tiltyard.stats import AgainstTheRest, Estimated, against_the_rest, krippendorff_alpha, pair_kappa, share_estimate
 from tiltyard.types import Ints
 
 How = Literal["agreed", "majority", "adjudicated", "open"]

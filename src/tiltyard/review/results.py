@@ -18,12 +18,12 @@ from tiltyard.decisions import compare_models
 from tiltyard.errors import TiltyardError
 from tiltyard.files import write_lines
 from tiltyard.options import CompareOptions
-from tiltyard.ratings import Estimated
 from tiltyard.render import plural
 from tiltyard.review.assignment import Assignment, ReviewLog
 from tiltyard.review.desk import DrawnItem, Review, close_review
 from tiltyard.review.labels import PersonSummary, TeamAgreement, labels_of, summaries, team_agreement
 from tiltyard.review.until import UntilLook, look_at
+from tiltyard.stats import Estimated
 
 WINNERS = {Choice.A: "model_a", Choice.B: "model_b", Choice.TIE: "tie", Choice.BOTH_BAD: "tie (bothbad)"}
 MORE_LABELS = 40

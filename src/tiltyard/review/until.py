@@ -14,7 +14,7 @@ import msgspec
 
 from tiltyard.boards import Leaderboard
 from tiltyard.errors import OptionError
-from tiltyard.ratings import FIRST_LOOK, POINTS_PER_LOGIT, anytime_half_width
+from tiltyard.stats import FIRST_LOOK, POINTS_PER_LOGIT, anytime_half_width
 
 LEVEL = 0.95
 _WIDTH = re.compile(r"width: *([0-9]+(?:\.[0-9]+)?)")

@@ -26,7 +26,7 @@ from tiltyard.judging import (
     panel_name,
 )
 from tiltyard.llm import TIMEOUT_SECONDS, Price
-from tiltyard.ratings import K_MAX
+from tiltyard.stats import K_MAX
 
 
 class RoundsSection(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,8 +19,8 @@ from tiltyard.decisions import mean_result, results_of_a
 from tiltyard.decisions.contrast import contrast
 from tiltyard.errors import TiltyardError
 from tiltyard.judging import MOST_INCONSISTENT, BiasCounts, Case, Judgment, to_battle
-from tiltyard.ratings import NO_ESTIMATE, Estimate, elo, win_rate
 from tiltyard.render import Table
+from tiltyard.stats import NO_ESTIMATE, Estimate, elo, win_rate
 from tiltyard.tournament.config import EloSettings
 from tiltyard.types import Floats
 

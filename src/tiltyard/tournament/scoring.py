@@ -17,7 +17,9 @@ from tiltyard.decisions.score_board import score_board
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.files import write_json, write_lines
 from tiltyard.judging import Case, JudgedAnswer, JudgingResult, Judgment, Scoring, Verdict, scores_of
-from tiltyard.ratings import (
+from tiltyard.render import percent, plural
+from tiltyard.scores import ReadScoresOptions, ScoreTable, holds_scores, read_scores
+from tiltyard.stats import (
     FEWEST_LABELLED,
     DrawCheck,
     Trait,
@@ -27,8 +29,6 @@ from tiltyard.ratings import (
     score_difference,
     separation,
 )
-from tiltyard.render import percent, plural
-from tiltyard.scores import ReadScoresOptions, ScoreTable, holds_scores, read_scores
 from tiltyard.tournament.artifacts import own_counts
 from tiltyard.tournament.config import Setup
 from tiltyard.tournament.people import check_label_file

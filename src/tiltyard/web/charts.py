@@ -10,8 +10,8 @@ import numpy as np
 
 from tiltyard.arena import BothBadPiece, ModelDetail, RatingPath, results_by_prompt_and_opponent
 from tiltyard.arena.following import History, ModelFacts, Snapshot
-from tiltyard.ratings import CalibrationCurve
 from tiltyard.render import BROAD, Html, Plot, dot, path, plural, shares, text, thin_interval, words
+from tiltyard.stats import CalibrationCurve
 from tiltyard.web.addresses import compare_address
 from tiltyard.web.board_columns import BoardLine
 

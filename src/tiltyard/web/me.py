@@ -13,8 +13,8 @@ from tiltyard.arena import CastVote, Choice, VoteStanding, expected_scores
 from tiltyard.arena.following import ModelFacts, Snapshot
 from tiltyard.arena.store import ShownMatchup, voted_matchups
 from tiltyard.bank import AnswerKind
-from tiltyard.ratings import normal_quantile, wilson
 from tiltyard.render import Html
+from tiltyard.stats import normal_quantile, wilson
 from tiltyard.web.answer_files import PublicAnswer
 from tiltyard.web.leaderboard import withholds
 from tiltyard.web.model import result_for

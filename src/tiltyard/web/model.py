@@ -47,9 +47,9 @@ from tiltyard.arena.model_detail import model_detail
 from tiltyard.battles import Outcome
 from tiltyard.decisions import EstimatedDifference, compare_in
 from tiltyard.errors import TiltyardError
-from tiltyard.ratings import CalibrationCurve
 from tiltyard.reporting import GridCell, GridRow
 from tiltyard.reporting.grid import grid
+from tiltyard.stats import CalibrationCurve
 from tiltyard.web.addresses import compare_address, model_address
 from tiltyard.web.leaderboard import public_row
 

@@ -28,7 +28,7 @@ from tiltyard.arena.votes import VoteColumns, VoteTable
 from tiltyard.arena.weekly import BoardAt, Findings, Period
 from tiltyard.arena.weights import weighed
 from tiltyard.errors import TiltyardError
-from tiltyard.ratings import (
+from tiltyard.stats import (
     CalibrationCurve,
     ConfidenceBin,
     Glicko2State,
@@ -36,7 +36,7 @@ from tiltyard.ratings import (
     predictions,
     rate_battles_history,
 )
-from tiltyard.ratings.calibration import calibration
+from tiltyard.stats.calibration import calibration
 from tiltyard.types import Floats, Ints
 
 ORDER_LOOKS = 4

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tiltyard.arena.matchmaking.matchup import Pick, draw, draw_one, tied_best
 from tiltyard.arena.matchmaking.voter_view import NEVER, VoterView, draw_prompt, most_lacking
-from tiltyard.ratings import LOGITS_PER_POINT
+from tiltyard.stats import LOGITS_PER_POINT
 from tiltyard.types import Floats
 
 COVERAGE_BONUS = 0.5

@@ -30,7 +30,7 @@ from tiltyard.arena.units import DAY, SECOND
 from tiltyard.arena.votes import VoteTable, vote_table
 from tiltyard.arena.weights import blocks_to_swap, weighed
 from tiltyard.errors import OptionError
-from tiltyard.ratings import LOGITS_PER_POINT
+from tiltyard.stats import LOGITS_PER_POINT
 from tiltyard.types import Bools, Floats
 
 LabAttack = Literal["hunter", "hunter-long", "undo-filter", "carrier", "crowd-like", "dictionary", "rival", "random"]

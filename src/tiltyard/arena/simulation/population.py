@@ -15,7 +15,7 @@ import numpy as np
 from tiltyard.arena.events import Choice
 from tiltyard.arena.schedule import Reserved
 from tiltyard.errors import OptionError
-from tiltyard.ratings import LOGITS_PER_POINT
+from tiltyard.stats import LOGITS_PER_POINT
 from tiltyard.types import Floats
 
 Diligence = Literal["equal", "lognormal", "zipf"]

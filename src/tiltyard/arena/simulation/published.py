@@ -25,7 +25,7 @@ from tiltyard.arena.votes import VoteColumns, VoteTable, vote_table
 from tiltyard.battles import BattleTable, Outcome, Source
 from tiltyard.boards import BradleyTerry, Leaderboard
 from tiltyard.errors import BattleError, RatingError
-from tiltyard.ratings import LOGITS_PER_POINT
+from tiltyard.stats import LOGITS_PER_POINT
 from tiltyard.types import Floats, Ints
 
 SAME = 1e-4
