@@ -115,7 +115,7 @@ def folder() -> Path:
 
 def material(pairs: int) -> dict[str, Any]:
     """What a plan is built from: prompts, every entrant's answers, planned matchups, the rubric."""
-    from tiltyard.bank import Prompt, Response
+    from tiltyard.data.bank import Prompt, Response
     from tiltyard.judging import Matchup, default_rubric
 
     names = [f"p{number:05d}" for number in range(-(-pairs // len(PAIRS)))]

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from bench.measure import Row
-from tiltyard.battles import BattleTable, Codes, Outcome, Source
 from tiltyard.boards import BradleyTerry
+from tiltyard.data.battles import BattleTable, Codes, Outcome, Source
 from tiltyard.stats import NEITHER, A, B, estimate_reliability, plurality
 
 MODELS = ("a", "b", "c", "d")

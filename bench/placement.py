@@ -248,7 +248,7 @@ def _talks(asked: list[str], worths: np.ndarray, turns: np.ndarray, writer: Writ
 
 def write_texts(path: str, battles: str) -> None:
     """A prompt bank, every model's answers, the new model's, and a judge's verdicts on all pairs in both orders."""
-    from tiltyard.battles import read_battles
+    from tiltyard.data.battles import read_battles
 
     models = read_battles(battles, on_bad="skip").models
     rng = np.random.default_rng([SEED, len(models)])

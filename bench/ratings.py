@@ -117,7 +117,7 @@ def frame_of(battles: data.Battles) -> Any:
 
 def table_of(battles: data.Battles, columns: dict[str, Any] | None = None) -> Any:
     """The battles as codes; names in a `BattleTable` are sorted."""
-    from tiltyard.battles import BattleTable
+    from tiltyard.data.battles import BattleTable
 
     order = np.argsort(battles.names)
     code = np.empty(len(order), dtype=np.int32)

@@ -10,7 +10,7 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from tiltyard.bank import Prompt
+from tiltyard.data.bank import Prompt
 from tiltyard.judging import Case, JudgeSettings, JudgingPlan, LanguageModelJudge, Matchup, default_rubric, judge
 from tiltyard.llm import AskingParts, PriceTable
 from tiltyard.llm.providers.scripted import ScriptedProvider

@@ -14,10 +14,10 @@ from settings_reference import table
 
 from tiltyard.arena import BoardRow, HeadFile, LiveBoard, Publication, Record, ValidityReport, WitnessHeader
 from tiltyard.arena.simulation import SimulationResult
-from tiltyard.bank import Prompt
-from tiltyard.battles import BattleStats
 from tiltyard.boards import BoardComparison
 from tiltyard.boards.record import PeopleLabels
+from tiltyard.data.bank import Prompt
+from tiltyard.data.battles import BattleStats
 from tiltyard.judging import JudgeCheck, Judgment, Verdict
 from tiltyard.llm import Usage
 from tiltyard.llm.generation import FailedPrompt

@@ -215,7 +215,7 @@ CLAIMS = (
         "test_alpaca_eval_win_rates_are_the_published_ones_where_the_rows_are_the_published_rows",
         "tests/judging/test_people.py::test_published_judges_agree_with_the_crowd_as_published",
     ),
-    proved("**A failure is never data.**", "tests/judging/test_any_reply.py", "tests/battles/test_bad_rows.py"),
+    proved("**A failure is never data.**", "tests/judging/test_any_reply.py", "tests/data/battles/test_bad_rows.py"),
     proved(
         "**Nothing is lost.**",
         "tests/arena/test_crash.py",

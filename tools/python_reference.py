@@ -35,13 +35,13 @@ FURTHER = {
         BudgetReached RunFolderError OptionError MissingExtra ArenaError StoreError""",
 }
 """The public names of modules that export none themselves."""
-EXPORTING = "tiltyard tiltyard.battles tiltyard.boards tiltyard.bank tiltyard.judging tiltyard.decisions"
+EXPORTING = "tiltyard tiltyard.data.battles tiltyard.boards tiltyard.data.bank tiltyard.judging tiltyard.decisions"
 MODULES = (*EXPORTING.split(), *FURTHER)
 TYPES = {
-    "tiltyard.battles.reading": "BattleData",
-    "tiltyard.battles.writing": "Battles",
-    "tiltyard.battles.inputs": "PathLike",
-    "tiltyard.battles.table": "Column",
+    "tiltyard.data.battles.reading": "BattleData",
+    "tiltyard.data.battles.writing": "Battles",
+    "tiltyard.data.battles.inputs": "PathLike",
+    "tiltyard.data.battles.table": "Column",
     "tiltyard.boards.rating": "Estimator",
     "tiltyard.options": "OnBad Method Ties Interval BothBad Inconsistent",
     "tiltyard.judging.reading": "ReplyForm",

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tiltyard.bank import responses_path
+from tiltyard.data.bank import responses_path
 from tiltyard.files import file_sha256, write_json, write_lines, write_text
 from tiltyard.judging import TEMPLATE_VERSION, JudgingPlan, judge
 from tiltyard.options import GenerateOptions, RunOptions

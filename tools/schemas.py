@@ -1,4 +1,4 @@
-"""Write `src/tiltyard/schemas/*.json` from the structs; a test fails when one is not up to date.
+"""Write `src/tiltyard/data/schemas/*.json` from the structs; a test fails when one is not up to date.
 
 What a field means is the text below it, or its line in the `Parameters:` of its class.
 """
@@ -14,15 +14,15 @@ import msgspec
 from settings_reference import meanings
 from shapes import Diagnostics
 
-from tiltyard.bank import Prompt, Response
-from tiltyard.battles import FLAGS, OUTCOME_LABELS, SOURCE_LABELS, Battle
 from tiltyard.boards import RatingsFile
 from tiltyard.boards.leaderboard import HEAD
 from tiltyard.boards.record import BoardDetails, BoardSettings
 from tiltyard.boards.text import EXTRA_COLUMNS
+from tiltyard.data.bank import Prompt, Response
+from tiltyard.data.battles import FLAGS, OUTCOME_LABELS, SOURCE_LABELS, Battle
+from tiltyard.data.schemas import SCHEMAS, schema_file
 from tiltyard.placement import PlacementManifest
 from tiltyard.placement.folder import PlacementFacts, StartedManifest
-from tiltyard.schemas import SCHEMAS, schema_file
 from tiltyard.tournament.artifacts import RunManifest
 from tiltyard.tournament.config import Config
 
@@ -113,7 +113,7 @@ def _optional(kind: Any, part: Schema) -> Collection[str]:
     """The fields that may be absent."""
     if is_typeddict(kind):
         return kind.__optional_keys__
-    if kind is Battle or kind.__module__.startswith("tiltyard.bank"):
+    if kind is Battle or kind.__module__.startswith("tiltyard.data.bank"):
         return set(part["properties"]) - set(part.get("required", ()))
     if not is_struct(kind):
         return ()

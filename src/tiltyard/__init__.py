@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 from tiltyard.faces import names_on_demand
 
 if TYPE_CHECKING:
-    from tiltyard.battles import Battle, BattleTable, Outcome, Source, battles_to_frame, read_battles, write_battles
+    from tiltyard.data.battles import (
+        Battle,
+        BattleTable,
+        Outcome,
+        Source,
+        battles_to_frame,
+        read_battles,
+        write_battles,
+    )
     from tiltyard.boards import (
         BoardComparison, BoardsByValue, BradleyTerry, Elo, EloReport, Glicko2, Leaderboard, PermutationElo, RatingEntry,
         RatingsFile, WinRate,

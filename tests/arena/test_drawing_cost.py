@@ -11,7 +11,7 @@ import pytest
 
 from tests.arena.planted import FILES
 from tiltyard.arena.media import clean
-from tiltyard.bank import AnswerKind
+from tiltyard.data.bank import AnswerKind
 from tiltyard.errors import BankError
 
 if TYPE_CHECKING:

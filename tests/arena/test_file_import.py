@@ -20,7 +20,7 @@ from tiltyard.arena.import_source import ENTRY_BYTES, code_of
 from tiltyard.arena.importing import Import
 from tiltyard.arena.store.files import read_file, stored_files
 from tiltyard.arena.store.verify import verify
-from tiltyard.bank import AnswerKind
+from tiltyard.data.bank import AnswerKind
 from tiltyard.errors import ArenaError, BankError, TiltyardError
 
 SVG = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9"><rect width="{0}" height="{0}"/>{1}</svg>'

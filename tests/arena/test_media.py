@@ -27,7 +27,7 @@ from tiltyard.arena.file_intake import words_of
 from tiltyard.arena.media import clean, format_of, images, streams
 from tiltyard.arena.media.block_colours import UNKNOWN, block_colour
 from tiltyard.arena.media.scripts import without_comments, without_css_comments
-from tiltyard.bank import AnswerKind
+from tiltyard.data.bank import AnswerKind
 from tiltyard.errors import BankError, MissingExtra
 
 

@@ -13,8 +13,8 @@ from tiltyard.arena import events as e
 from tiltyard.arena.board import live_board
 from tiltyard.arena.offline import offline_board, on_scale
 from tiltyard.arena.policy import IntervalRules
-from tiltyard.battles import Outcome
 from tiltyard.boards import BradleyTerry
+from tiltyard.data.battles import Outcome
 
 STRENGTHS = np.linspace(250.0, -250.0, 10)
 

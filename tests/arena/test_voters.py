@@ -13,7 +13,7 @@ from tests.records import replace
 from tests.sizes import size
 from tiltyard.arena import expected_scores
 from tiltyard.arena.voters import SessionRules, SessionVotes, combined, session_flags, surprises
-from tiltyard.battles import Outcome
+from tiltyard.data.battles import Outcome
 
 RULES = SessionRules(
     fast_votes=20,

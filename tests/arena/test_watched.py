@@ -14,8 +14,8 @@ from tiltyard.arena.simulation import SimulationSettings, simulate
 from tiltyard.arena.simulation.ledger import MemoryArena
 from tiltyard.arena.simulation.population import Diligence, Regulars, World
 from tiltyard.arena.simulation.published import check_published, expected_board, ranks_hold
-from tiltyard.battles import Outcome
 from tiltyard.boards import BradleyTerry, apart, apart_at_any_time
+from tiltyard.data.battles import Outcome
 from tiltyard.stats import Covariance
 
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from tests.judging.cases import PRICES, verdict
 from tests.sizes import size
-from tiltyard.bank import Prompt, Response
+from tiltyard.data.bank import Prompt, Response
 from tiltyard.errors import Refused
 from tiltyard.judging import (
     JudgeSettings,

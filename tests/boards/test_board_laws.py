@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.sizes import size
 
 import tiltyard as ty
-from tiltyard.battles import read_battles
+from tiltyard.data.battles import read_battles
 from tiltyard.errors import NotConnected, RatingError
 
 MODELS = "pqrs"

@@ -14,8 +14,8 @@ import pytest
 from board_rows import arena, assert_same_board
 
 import tiltyard as ty
-from tiltyard.battles import Opened
 from tiltyard.boards import rate_by
+from tiltyard.data.battles import Opened
 from tiltyard.errors import BattleError
 
 duckdb = pytest.importorskip("duckdb")

@@ -14,7 +14,6 @@ from tests.records import replace
 
 from oracles.misfits import MisfitWorld, notes
 from oracles.simulation import arena_battles, results, table_of
-from tiltyard.battles import BattleTable, about_rows, find_parts, read_battles, write_battles
 from tiltyard.boards import BradleyTerry, MisfitFacts, fit_sentences, fit_verdict, misfit, rate, rating
 from tiltyard.boards.misfit import (
     FALSE_ALARMS,
@@ -28,6 +27,7 @@ from tiltyard.boards.misfit import (
     fit_lines,
     holm,
 )
+from tiltyard.data.battles import BattleTable, about_rows, find_parts, read_battles, write_battles
 from tiltyard.stats import TIE_MODELS, Comparisons, Misfit, TieLaw, check_fit, count_pairs, fit_bounded
 from tiltyard.stats import misfit as fit_checks
 from tiltyard.stats.misfit import Drift, PairResiduals, ScheduleMoves, p_value, smallest_p

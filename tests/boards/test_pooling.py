@@ -11,9 +11,9 @@ from tests.records import replace
 
 import tiltyard as ty
 from oracles.categories import CategoryWorld, against_truth, compare
-from tiltyard.battles import Codes
 from tiltyard.boards import BradleyTerry, rate_by
 from tiltyard.boards.rating import InputOptions
+from tiltyard.data.battles import Codes
 from tiltyard.errors import NotConnected, OptionError, RatingError, TooLarge
 from tiltyard.stats import TIE_MODELS, Comparisons, count_pairs, covariance_within, fit_pooled
 from tiltyard.stats.bradley_terry import StrengthPrior

@@ -14,8 +14,8 @@ import pytest
 from board_rows import arena, assert_same_board, battle, swapped
 
 import tiltyard as ty
-from tiltyard.battles import reading
 from tiltyard.boards import METHODS, apart_at_any_time, rate_by, sequential
+from tiltyard.data.battles import reading
 from tiltyard.errors import NoBattles, OptionError, OptionValue, RatingError
 from tiltyard.options import InputOptions
 from tiltyard.stats import POINTS_PER_LOGIT, Covariance, normal_quantile, rate_battles, t_quantile

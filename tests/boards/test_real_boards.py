@@ -11,7 +11,7 @@ from board_rows import assert_same_board
 from tests.records import replace
 
 import tiltyard as ty
-from tiltyard.battles import concat, read_battles
+from tiltyard.data.battles import concat, read_battles
 from tiltyard.errors import BadRow
 
 
@@ -38,7 +38,7 @@ def assert_all_finite(board):
 
 @pytest.mark.soak
 def test_the_ten_self_battles_of_the_arena_are_an_error_that_names_line_and_model(real_data):
-    """Every run: tests/battles/test_real_battle_files.py reads the same file and finds the same line."""
+    """Every run: tests/data/battles/test_real_battle_files.py reads the same file and finds the same line."""
     path = real_data / "arena_140k" / "battles.csv.gz"
     with pytest.raises(BadRow, match=r"battles\.csv\.gz:3937: model against itself: .*gemini-2\.5-flash-preview-04-17"):
         ty.rate(path)

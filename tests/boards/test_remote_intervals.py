@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from tests.records import replace
 
-from tiltyard.battles import BattleTable, GroupScores, read_battles
-from tiltyard.battles.spark import GROUP, ClusterSums
 from tiltyard.boards import BradleyTerry
+from tiltyard.data.battles import BattleTable, GroupScores, read_battles
+from tiltyard.data.battles.spark import GROUP, ClusterSums
 
 
 @dataclass

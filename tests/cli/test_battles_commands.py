@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 from typer.testing import CliRunner
 
-from tiltyard.battles import read_battles, write_battles
 from tiltyard.cli.battles import app
+from tiltyard.data.battles import read_battles, write_battles
 from tiltyard.errors import BadRow, OptionError
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def test_a_wrong_option_is_an_error_of_the_family_or_of_usage(clean: Path, tmp_p
 
 
 def test_help_names_every_format() -> None:
-    from tiltyard.battles import FORMAT_NAMES
+    from tiltyard.data.battles import FORMAT_NAMES
 
     for command in ("check", "stats", "convert"):
         text = tiltyard(command, "--help").stdout

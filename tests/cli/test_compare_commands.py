@@ -13,7 +13,7 @@ from tests.cli.conftest import Run
 from tiltyard import arena
 
 RUN = Path(__file__).parents[1] / "golden" / "tournament" / "run"
-LOGS = Path(__file__).parents[1] / "battles" / "logs"
+LOGS = Path(__file__).parents[1] / "data" / "battles" / "logs"
 ASKED = {
     *("new", "old", "difference", "low", "high", "probability_better", "win_rate", "win_rate_low", "win_rate_high"),
     *("n_battles", "n_prompts", "n_voters", "clusters", "sentence"),

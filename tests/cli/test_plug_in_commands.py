@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.cli.conftest import Run
-from tiltyard.schemas import SCHEMAS, schema_file, schema_text
+from tiltyard.data.schemas import SCHEMAS, schema_file, schema_text
 
 
 def test_the_command_lists_prints_and_writes_them(tiltyard: Run, tmp_path: Path) -> None:

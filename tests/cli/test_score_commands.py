@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.conftest import Run
 
-LOGS = Path(__file__).parents[1] / "battles" / "logs"
+LOGS = Path(__file__).parents[1] / "data" / "battles" / "logs"
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,8 @@ import numpy as np
 from tests.records import replace
 
 from oracles.simulation import LOG_NU, outcome_chances, population_strengths, results, table_of
-from tiltyard.battles import BattleTable
 from tiltyard.boards import BradleyTerry
+from tiltyard.data.battles import BattleTable
 from tiltyard.decisions import Goal
 from tiltyard.decisions.contrast import contrast
 from tiltyard.decisions.gate import decide

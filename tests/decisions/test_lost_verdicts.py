@@ -13,8 +13,8 @@ from tests.cli.conftest import Run
 from tests.sizes import size
 
 import tiltyard as ty
-from tiltyard.battles.missing_verdicts import missing_verdicts
 from tiltyard.boards import BradleyTerry, rate_by
+from tiltyard.data.battles.missing_verdicts import missing_verdicts
 from tiltyard.errors import OptionError
 
 HALF_OF_ITS_LOSSES = ["won"] * 100 + ["lost"] * 50 + ["lost unread"] * 50

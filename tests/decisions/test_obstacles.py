@@ -14,8 +14,8 @@ from tests.decisions.decision_rows import battle
 from tests.sizes import size
 
 import tiltyard as ty
-from tiltyard.battles import BattleTable, Codes, write_battles
 from tiltyard.boards import BradleyTerry, rate
+from tiltyard.data.battles import BattleTable, Codes, write_battles
 from tiltyard.decisions import compare_in, plan_from_battles
 
 ESTIMATOR = BradleyTerry(misfit=False)

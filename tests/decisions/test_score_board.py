@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tiltyard.battles import Codes
+from tiltyard.data.battles import Codes
+from tiltyard.data.scores import ScoreTable, read_scores
+from tiltyard.data.scores.table import ModelScores
 from tiltyard.decisions import ScoreBoard, score_boards
 from tiltyard.decisions.score_board import score_board
 from tiltyard.errors import OptionError
-from tiltyard.scores import ScoreTable, read_scores
-from tiltyard.scores.table import ModelScores
 from tiltyard.stats import ScoreEffects
 from tiltyard.types import Floats, Ints
 

@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import tiltyard as ty
+from tiltyard.data.scores import read_scores
 from tiltyard.decisions import POINTS
 from tiltyard.decisions.score_board import score_board
 from tiltyard.decisions.units import SHARES, Unit
 from tiltyard.errors import OptionError, ScoreError
-from tiltyard.scores import read_scores
 
 
 def rows(**scores: Any) -> list[dict[str, Any]]:

@@ -13,8 +13,8 @@ from tests.records import replace
 from tests.sizes import size
 
 import tiltyard as ty
-from tiltyard.battles import BattleTable, Codes, concat, merge_equal, read_battles, write_battles
 from tiltyard.boards import BradleyTerry, rate, settle_sides, with_sides
+from tiltyard.data.battles import BattleTable, Codes, concat, merge_equal, read_battles, write_battles
 from tiltyard.decisions import compare_in, plan_from_battles, plan_top
 from tiltyard.stats import POINTS_PER_LOGIT
 

@@ -14,7 +14,7 @@ from tests.sizes import size
 
 import tiltyard as ty
 from oracles.simulation import table_of
-from tiltyard.battles import BattleTable
+from tiltyard.data.battles import BattleTable
 from tiltyard.errors import OptionError
 
 NAMES = ("base", "mid", "top", "x")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tiltyard.bank import Prompt, Response, read_prompts, read_responses
+from tiltyard.data.bank import Prompt, Response, read_prompts, read_responses
 from tiltyard.demo.steps import BANK, NOTE, PROVENANCE, VERDICTS, copy_material, shipped
 from tiltyard.errors import OptionError
 from tiltyard.files import file_sha256

@@ -27,24 +27,24 @@ UNDER_A_NAME = "writes under the name that whole_file gave it"
 ELSEWHERE = {
     "files.py": "the home of writing",
     "arena/store/outside.py": APPENDS,
-    "bank/responses.py": APPENDS,
+    "data/bank/responses.py": APPENDS,
     "judging/cache.py": APPENDS,
     "llm/generation.py": APPENDS,
     "llm/journal.py": f"{APPENDS}; and a lock, whose file holds a process number",
     "cli/main.py": "the null device, in place of an output that is gone",
-    "battles/careful.py": TEMPORARY,
-    "battles/log_readers.py": TEMPORARY,
-    "battles/frames.py": TEMPORARY,
-    "battles/inputs.py": TEMPORARY,
+    "data/battles/careful.py": TEMPORARY,
+    "data/battles/log_readers.py": TEMPORARY,
+    "data/battles/frames.py": TEMPORARY,
+    "data/battles/inputs.py": TEMPORARY,
     "stats/compiled.py": TEMPORARY,
-    "scores/reading.py": TEMPORARY,
+    "data/scores/reading.py": TEMPORARY,
     "web/api.py": TEMPORARY,
     "arena/media/images.py": IN_MEMORY,
     "arena/media/streams.py": IN_MEMORY,
     "arena/import_source.py": UNDER_A_NAME,
     "web/heads.py": TEMPORARY,
     "render/share_card.py": "a picture in memory, which is sent or written by others",
-    "battles/writing.py": UNDER_A_NAME,
+    "data/battles/writing.py": UNDER_A_NAME,
     "boards/charts.py": UNDER_A_NAME,
     "arena/store/sqlite_files.py": f"{UNDER_A_NAME}; and empties a log of writes that belongs to no database any more",
 }
@@ -148,7 +148,7 @@ PROGRAM = """
 import sys, time
 from pathlib import Path
 from tiltyard import write_battles
-from tiltyard.battles import writing
+from tiltyard.data.battles import writing
 from tiltyard.files import write_lines
 
 path = Path(sys.argv[1])

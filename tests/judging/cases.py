@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tiltyard.bank import Prompt
+from tiltyard.data.bank import Prompt
 from tiltyard.judging import (
     Case,
     JudgeSettings,

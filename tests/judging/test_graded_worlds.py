@@ -14,8 +14,8 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.records import replace
-from tiltyard.battles import BattleTable, Codes, Outcome, Source
 from tiltyard.boards import BradleyTerry
+from tiltyard.data.battles import BattleTable, Codes, Outcome, Source
 
 Floats = NDArray[np.float64]
 SKILLS = np.array([0.6, 0.35, 0.1, -0.1, -0.35, -0.6])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from tests.judging.cases import RUBRIC, shown
 from tests.records import replace
-from tiltyard.bank import EarlierTurn, Image, Prompt
+from tiltyard.data.bank import EarlierTurn, Image, Prompt
 from tiltyard.errors import JudgingError
 from tiltyard.judging import (
     TEMPLATE_VERSION,

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from tests.judging.cases import RUBRIC, case, make_judge
-from tiltyard.bank import Prompt
+from tiltyard.data.bank import Prompt
 from tiltyard.errors import JudgingError, OptionError
 from tiltyard.judging import (
     SCALES,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.judging.cases import verdict
-from tiltyard.battles import Battle, Outcome, read_battles
+from tiltyard.data.battles import Battle, Outcome, read_battles
 from tiltyard.judging import Matchup, VerdictLabel, settle, to_battle
 from tiltyard.judging.reading import read_probabilities
 

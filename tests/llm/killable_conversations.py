@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from tests.llm.killable import FolderProvider, Fuse
-from tiltyard.bank import Prompt
+from tiltyard.data.bank import Prompt
 from tiltyard.llm import AskingParts, AskingSettings, EntrantSettings, PriceTable, Provider, generate
 
 COUNT = 10

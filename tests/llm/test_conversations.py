@@ -15,7 +15,7 @@ from tests.fakes.behaviour import first_time, talk_by_number
 from tests.llm.providers.asking import make
 from tests.llm.providers_in_memory import BatchesInMemory, DirectProvider
 from tests.llm.test_generation import OTTER, fill
-from tiltyard.bank import Prompt, read_responses
+from tiltyard.data.bank import Prompt, read_responses
 from tiltyard.errors import BudgetReached, ModelError, OptionError, QuestionRefused
 from tiltyard.llm import (
     Ask,

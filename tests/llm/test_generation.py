@@ -10,7 +10,7 @@ import pytest
 
 from tests.llm.clock import run_virtually
 from tests.llm.providers_in_memory import BatchesInMemory, DirectProvider
-from tiltyard.bank import Prompt, Response, append_responses, read_responses, responses_path
+from tiltyard.data.bank import Prompt, Response, append_responses, read_responses, responses_path
 from tiltyard.errors import BudgetReached
 from tiltyard.llm import AskingParts, EntrantSettings, PriceTable, Reply, Stop, Usage, generate
 from tiltyard.llm.asking import Budget

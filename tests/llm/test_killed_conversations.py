@@ -17,7 +17,7 @@ from tests.forked import Forked, module
 from tests.llm.killable import accepted, answered
 from tests.llm.killable_conversations import COUNT, TURNS
 from tests.sizes import size
-from tiltyard.bank import read_responses
+from tiltyard.data.bank import read_responses
 
 NUMBERS = count(1)
 PLACES = size(5, soak=9)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.llm.providers_in_memory import asks
-from tiltyard.bank import Response, append_responses, read_responses
-from tiltyard.battles import Battle, Outcome, Source, read_battles, write_battles
+from tiltyard.data.bank import Response, append_responses, read_responses
+from tiltyard.data.battles import Battle, Outcome, Source, read_battles, write_battles
 from tiltyard.files import json_line, write_lines
 from tiltyard.judging import Verdict, VerdictCache, VerdictLabel
 from tiltyard.llm import Reply

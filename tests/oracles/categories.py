@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oracles.simulation import arena_battles, population_strengths, results
-from tiltyard.battles import BattleTable, Codes
 from tiltyard.boards import BradleyTerry, rate_by
+from tiltyard.data.battles import BattleTable, Codes
 from tiltyard.errors import RatingError
 from tiltyard.stats import POINTS_PER_LOGIT
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from oracles.simulation import results
-from tiltyard.battles import BattleTable, Codes
 from tiltyard.boards import BradleyTerry
+from tiltyard.data.battles import BattleTable, Codes
 from tiltyard.decisions.contrast import contrast
 from tiltyard.decisions.gate import Decision, decide
 from tiltyard.decisions.missing import Cases

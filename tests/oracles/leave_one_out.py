@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tiltyard.battles import BattleTable, read_battles
+from tiltyard.data.battles import BattleTable, read_battles
 from tiltyard.stats import (
     POINTS_PER_LOGIT,
     Anchors,

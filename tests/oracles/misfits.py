@@ -9,8 +9,8 @@ import numpy as np
 from tests.records import replace
 
 from oracles.simulation import results, table_of
-from tiltyard.battles import BattleTable, Codes
 from tiltyard.boards import BradleyTerry
+from tiltyard.data.battles import BattleTable, Codes
 from tiltyard.stats import POINTS_PER_LOGIT
 
 

@@ -20,7 +20,7 @@ from tests.records import replace
 
 from oracles.anchors import exact_anchors
 from oracles.simulation import LOG_NU, Coverage, arena_battles, repeat, results, table_of
-from tiltyard.battles import concat
+from tiltyard.data.battles import concat
 from tiltyard.judging import Judgment, Matchup, Verdict, VerdictLabel, settle
 from tiltyard.placement.folder import JUDGE_SCALE, PEOPLE_SCALE
 from tiltyard.placement.rating import HumanBoard, Recipe, judge_scale, rate_new_model, to_points

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tiltyard.battles import BattleTable, Codes
 from tiltyard.boards import BradleyTerry, PermutationElo
+from tiltyard.data.battles import BattleTable, Codes
 from tiltyard.stats import POINTS_PER_LOGIT, TIE_MODELS, PairCells
 from tiltyard.stats.bradley_terry import fit
 

@@ -15,8 +15,8 @@ import numpy as np
 from tests.records import replace
 
 from oracles.simulation import arena_battles, population_strengths, results, table_of
-from tiltyard.battles import BattleTable, Codes
 from tiltyard.boards import BradleyTerry
+from tiltyard.data.battles import BattleTable, Codes
 from tiltyard.stats import POINTS_PER_LOGIT
 
 if TYPE_CHECKING:

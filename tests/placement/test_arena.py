@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.placement.arena_files import Style, quality_of, write_arena, write_rows
-from tiltyard.battles import Outcome, Source, read_battles
+from tiltyard.data.battles import Outcome, Source, read_battles
 from tiltyard.errors import BankError, BattleError, NoBattles, OptionError
 from tiltyard.files import file_sha256
 from tiltyard.placement.human_arena import Exchange, HumanArena, read_human_arena

@@ -82,7 +82,7 @@ def ratings(folder: Path) -> Made:
     unchecked = json.loads(ty.rate(ring).to_json())
     named = [{"x": "a", "y": "b", "winner": "model_a", "source": "human"}] * 2
     mapped = json.loads(ty.rate(named, map={"model_a": "x", "model_b": "y"}).to_json())
-    logs = [ROOT / "tests" / "battles" / "logs" / f"birds_{version}.eval" for version in ("v1", "v2")]
+    logs = [ROOT / "tests" / "data" / "battles" / "logs" / f"birds_{version}.eval" for version in ("v1", "v2")]
     banded = json.loads(ty.rate(logs, dimension="includes", as_battles=True, tie_band=0.1).to_json())
     parted = json.loads(ty.rate([{**row, "dimension": name} for name in ("style", "safety")]).to_json())
     for name in ("where", "battles_sha256", "tiltyard_version"):

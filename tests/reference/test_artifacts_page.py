@@ -18,10 +18,10 @@ from tests.reference.pages import REFERENCE, code, section, sections_of
 from tiltyard.arena import events
 from tiltyard.arena.media.shapes import clean_voxel
 from tiltyard.arena.store import Store
-from tiltyard.bank import Prompt
+from tiltyard.data.bank import Prompt
+from tiltyard.data.schemas import schema_text
 from tiltyard.demo.steps import gallery
 from tiltyard.llm import journal
-from tiltyard.schemas import schema_text
 
 PAGE = REFERENCE / "artifacts.md"
 

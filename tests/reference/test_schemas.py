@@ -17,7 +17,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from tests.reference.pages import ROOT
-from tiltyard.schemas import SCHEMAS, schema_text
+from tiltyard.data.schemas import SCHEMAS, schema_text
 
 GOLDEN = ROOT / "tests" / "golden"
 ON_DISK = {

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.bank import Prompt, Response
+from tiltyard.data.bank import Prompt, Response
 from tiltyard.files import write_json
 from tiltyard.judging import Judgment, Rubric, Verdict, VerdictLabel, settle
 from tiltyard.tournament.artifacts import write_matches, write_standings, write_verdicts

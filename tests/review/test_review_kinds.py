@@ -11,7 +11,7 @@ import pytest
 from tests.arena import planted
 from tests.review.teams import open_site, visitor
 from tests.web.sites import form_in
-from tiltyard.bank import AnswerKind
+from tiltyard.data.bank import AnswerKind
 from tiltyard.review import Review, ReviewResult, close_review, export, preference_rows, read_source, start_review
 
 MODELS = ("zyxwolf", "qvartz")

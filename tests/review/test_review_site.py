@@ -318,7 +318,7 @@ def test_a_review_in_postgresql(tmp_path: Path, postgresql_databases: object) ->
 
 
 def test_what_comes_out_is_read_by_rate_compare_and_training(tmp_path: Path) -> None:
-    from tiltyard.battles import read_battles
+    from tiltyard.data.battles import read_battles
 
     review = new_review(tmp_path, 25)
     with open_site(review) as site:

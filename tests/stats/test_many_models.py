@@ -11,9 +11,9 @@ from scipy.sparse import csc_array
 
 from oracles.simulation import arena_battles, results, table_of
 from tests.records import replace
-from tiltyard.battles import BattleTable, Codes
 from tiltyard.boards import BradleyTerry
 from tiltyard.boards.bradley_terry import zero_weights
+from tiltyard.data.battles import BattleTable, Codes
 from tiltyard.stats import (
     POINTS_PER_LOGIT,
     TIE_MODELS,

@@ -10,7 +10,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.tournament.folder import PROMPTS, lines, make_folder, read_lines, script
-from tiltyard.bank import Prompt, read_prompts
+from tiltyard.data.bank import Prompt, read_prompts
 from tiltyard.judging import Case, JudgeSettings, Matchup, Rubric, prompt_columns
 from tiltyard.judging.questions import make_requests
 

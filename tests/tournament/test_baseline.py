@@ -11,7 +11,7 @@ import pytest
 
 from tests.cli.conftest import Run
 from tests.tournament.folder import ENTRANTS, change, make_folder, read_lines, script
-from tiltyard.battles import BattleTable, Codes, Outcome, Source
+from tiltyard.data.battles import BattleTable, Codes, Outcome, Source
 from tiltyard.errors import ConfigError
 from tiltyard.options import RunOptions
 from tiltyard.reporting import read_run, write_report

@@ -17,8 +17,16 @@ from tests.cli.conftest import Run
 from tests.fakes import FakeServer
 from tests.fakes.answering import images_of, text_of
 from tests.tournament.folder import change, lines, make_folder, read_lines, script
-from tiltyard.bank import EarlierTurn, Image, ImageFinder, Prompt, read_prompts, read_text_prompts, render_transcript
-from tiltyard.bank.responses import RenderedTranscript, TranscriptMessage
+from tiltyard.data.bank import (
+    EarlierTurn,
+    Image,
+    ImageFinder,
+    Prompt,
+    read_prompts,
+    read_text_prompts,
+    render_transcript,
+)
+from tiltyard.data.bank.responses import RenderedTranscript, TranscriptMessage
 from tiltyard.errors import BankError
 from tiltyard.judging import Case, CaseImages, JudgeSettings, Matchup, Rubric, make_questions
 from tiltyard.llm.prices import asked_tokens

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.tournament.folder import ANSWERS, change, make_folder, read_lines, script, shown_as
-from tiltyard.battles import read_battles
 from tiltyard.boards import rate
+from tiltyard.data.battles import read_battles
 from tiltyard.errors import JudgingError
 from tiltyard.judging import RecordedJudge
 from tiltyard.reporting import read_run

@@ -18,7 +18,7 @@ import tiltyard as ty
 from oracles.labelled_worlds import LabelledWorld, battle_rows
 from tests.cli.conftest import Run
 from tests.tournament.folder import change, lines, make_folder, read_lines, script
-from tiltyard.battles import Opened, SheetDraw, SheetKey, SheetMatchup, draw_matchups, from_spreadsheet, read_sheet
+from tiltyard.data.battles import Opened, SheetDraw, SheetKey, SheetMatchup, draw_matchups, from_spreadsheet, read_sheet
 from tiltyard.errors import BattleError, ConfigError, NoBattles, OptionError
 from tiltyard.tournament import load_setup, write_sheet
 

@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from tiltyard.bank import Prompt
+from tiltyard.data.bank import Prompt
 from tiltyard.judging import Case, Judgment, Matchup, Verdict, VerdictLabel, length_preference, measure_bias, settle
 from tiltyard.tournament.config import EloSettings
 from tiltyard.tournament.ratings import rate_dimension

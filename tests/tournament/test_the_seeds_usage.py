@@ -14,7 +14,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.fakes import FakeServer
 from tests.tournament.folder import ENTRANTS, SEED_RUBRICS, read_lines, seed_folder
-from tiltyard.bank import Prompt, stratified_subset
+from tiltyard.data.bank import Prompt, stratified_subset
 
 DIMENSIONS = tuple(SEED_RUBRICS)
 NO_GOLD = 69

@@ -17,7 +17,7 @@ from tiltyard.arena.policy import RetentionRules
 from tiltyard.arena.reasons import reasons_of_models
 from tiltyard.arena.store import tidy, witness_lines
 from tiltyard.arena.store.verify import verify
-from tiltyard.battles import read_battles
+from tiltyard.data.battles import read_battles
 from tiltyard.errors import OptionError
 from tiltyard.web.vote import offered_reasons
 

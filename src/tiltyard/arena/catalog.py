@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from tiltyard.arena.events import Erasable, ModelAdded, PromptAdded, ResponseAdded, without_text
 from tiltyard.arena.tallies import Grid
-from tiltyard.bank import AnswerKind
+from tiltyard.data.bank import AnswerKind
 from tiltyard.errors import ArenaError
 
 

@@ -22,7 +22,7 @@ from tiltyard.arena.state import ArenaState
 from tiltyard.arena.store.files import CleanFile
 from tiltyard.arena.store.visitors import Quota
 from tiltyard.arena.voting import Ballot, Decision
-from tiltyard.bank import AnswerKind
+from tiltyard.data.bank import AnswerKind
 from tiltyard.errors import ArenaError
 
 R = TypeVar("R")

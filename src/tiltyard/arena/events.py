@@ -15,8 +15,8 @@ import msgspec
 
 from tiltyard.arena.heads import HeadFile
 from tiltyard.arena.policy import Policy
-from tiltyard.bank import AnswerKind
-from tiltyard.battles import Outcome
+from tiltyard.data.bank import AnswerKind
+from tiltyard.data.battles import Outcome
 
 
 class Choice(enum.StrEnum):

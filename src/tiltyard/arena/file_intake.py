@@ -15,7 +15,7 @@ from tiltyard.arena.media.cleaning import clean
 from tiltyard.arena.policy import MediaRules
 from tiltyard.arena.store.files import CleanFile, StoredFile, stored_files
 from tiltyard.arena.store.store import Store
-from tiltyard.bank import AnswerKind, Response, answer_path
+from tiltyard.data.bank import AnswerKind, Response, answer_path
 from tiltyard.errors import BankError
 from tiltyard.files import write_bytes
 

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from tiltyard.arena.media.cleaning import PLAIN, format_of
-from tiltyard.bank import AnswerKind, Response, read_responses, responses_path
+from tiltyard.data.bank import AnswerKind, Response, read_responses, responses_path
 from tiltyard.errors import BankError
 from tiltyard.files import whole_file
 

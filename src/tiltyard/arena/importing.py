@@ -26,7 +26,7 @@ from tiltyard.arena.integrity import LISTED, AnswerFlag, flag_answers, naming_li
 from tiltyard.arena.service import Arena
 from tiltyard.arena.store.files import CleanFile
 from tiltyard.arena.store.reading import prompt_texts, texts_of_answers
-from tiltyard.bank import AnswerKind, Response, for_people, read_text_prompts, require_text
+from tiltyard.data.bank import AnswerKind, Response, for_people, read_text_prompts, require_text
 from tiltyard.errors import BankError, OptionError
 
 AT_ONCE = 500

@@ -23,7 +23,7 @@ from tiltyard.arena.state import ArenaState, CastVote, VoteStanding
 from tiltyard.arena.tallies import pair_of
 from tiltyard.arena.voters import expected_scores
 from tiltyard.arena.votes import VoteTable
-from tiltyard.battles import Outcome
+from tiltyard.data.battles import Outcome
 from tiltyard.errors import ArenaError
 from tiltyard.stats import normal_quantile, wilson
 from tiltyard.types import Floats, Ints

@@ -19,7 +19,7 @@ from tiltyard.arena.commands import ImportVotes
 from tiltyard.arena.service import Arena
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.units import SECOND
-from tiltyard.battles import BattleTable, Outcome, read_battles
+from tiltyard.data.battles import BattleTable, Outcome, read_battles
 from tiltyard.errors import ArenaError, BattleError
 
 MARK = "imported-"

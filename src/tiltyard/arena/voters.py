@@ -34,7 +34,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles import Outcome
+from tiltyard.data.battles import Outcome
 from tiltyard.stats import LOGITS_PER_POINT
 from tiltyard.types import Floats, Ints
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.events import Choice
 from tiltyard.arena.units import HOUR
-from tiltyard.battles import BattleTable, Codes, Outcome, Source
+from tiltyard.data.battles import BattleTable, Codes, Outcome, Source
 from tiltyard.types import Bools, Floats, Ints
 
 Int8s = NDArray[np.int8]

@@ -21,7 +21,6 @@ import numpy as np
 from msgspec import UNSET, UnsetType
 from numpy.typing import NDArray
 
-from tiltyard.battles import BattleData, BattleTable, GroupScores, Source, groups, merge_equal, oddities, read_battles
 from tiltyard.boards.estimator import (
     BOOTSTRAP_TABLES,
     DRAWS_MAX,
@@ -69,6 +68,16 @@ from tiltyard.boards.record import (
     Coefficient,
     IntervalFacts,
     ShrinkFacts,
+)
+from tiltyard.data.battles import (
+    BattleData,
+    BattleTable,
+    GroupScores,
+    Source,
+    groups,
+    merge_equal,
+    oddities,
+    read_battles,
 )
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import Interval, Ties, check_choice, explains

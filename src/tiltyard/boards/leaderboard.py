@@ -15,7 +15,9 @@ from msgspec import UNSET
 from numpy.typing import NDArray
 
 from tiltyard import boards
-from tiltyard.battles import (
+from tiltyard.boards.preparation import RatedBattles, known_models, per_model
+from tiltyard.boards.record import BoardDetails, BoardSettings
+from tiltyard.data.battles import (
     MISSING,
     OUTCOME_LABELS,
     BattleTable,
@@ -26,8 +28,6 @@ from tiltyard.battles import (
     columns_to_pandas,
     columns_to_polars,
 )
-from tiltyard.boards.preparation import RatedBattles, known_models, per_model
-from tiltyard.boards.record import BoardDetails, BoardSettings
 from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError
 from tiltyard.files import json_text, write_text
 from tiltyard.options import check_choice

@@ -14,8 +14,8 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, UnsetType
 
-from tiltyard.battles import BattleTable, Source
 from tiltyard.boards.preparation import FitInput, with_sides
+from tiltyard.data.battles import BattleTable, Source
 from tiltyard.errors import RatingError
 from tiltyard.stats import (
     MOST_MODELS,

@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles import MISSING, BattleTable, Outcome, Source
 from tiltyard.boards.bradley_terry import (
     CENTRE,
     REACH_NOTES,
@@ -38,6 +37,7 @@ from tiltyard.boards.record import (
     PeopleLabels,
     RecordedDraw,
 )
+from tiltyard.data.battles import MISSING, BattleTable, Outcome, Source
 from tiltyard.errors import NoBattles, OptionError, OptionValue, RatingError
 from tiltyard.stats import (
     OWN_CLUSTER,

@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 from msgspec import UNSET, UnsetType
 
-from tiltyard.battles import MISSING, BattleTable, Source
 from tiltyard.boards.bradley_terry import (
     CENTRE,
     TIES_BECAUSE,
@@ -43,6 +42,7 @@ from tiltyard.boards.preparation import (
     without_ties,
 )
 from tiltyard.boards.record import PoolFacts
+from tiltyard.data.battles import MISSING, BattleTable, Source
 from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError, TooLarge
 from tiltyard.stats import (
     OWN_CLUSTER,

@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles import MISSING, BattleTable, Outcome, Source
 from tiltyard.boards.estimator import check_number
+from tiltyard.data.battles import MISSING, BattleTable, Outcome, Source
 from tiltyard.errors import NoBattles, NotConnected, OptionError, OptionValue, RatingError
 from tiltyard.options import SelectionOptions, Ties, explains, min_battles_option
 from tiltyard.stats import (

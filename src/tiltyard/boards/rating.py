@@ -10,7 +10,21 @@ from typing import Any
 
 from msgspec import structs
 
-from tiltyard.battles import (
+from tiltyard.boards.bradley_terry import BradleyTerry
+from tiltyard.boards.leaderboard import Leaderboard
+from tiltyard.boards.misfit import MOST_TIMES
+from tiltyard.boards.preparation import (
+    DIMENSION,
+    SIDE_FLAGS,
+    Selection,
+    asked_clusters,
+    dimensions_of,
+    known_clusters,
+    pooled_remark,
+)
+from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
+from tiltyard.boards.win_rate import WinRate
+from tiltyard.data.battles import (
     BattleData,
     BattleFile,
     BattleTable,
@@ -28,21 +42,7 @@ from tiltyard.battles import (
     read_battles,
     read_sheet,
 )
-from tiltyard.battles.missing_verdicts import missing_verdicts
-from tiltyard.boards.bradley_terry import BradleyTerry
-from tiltyard.boards.leaderboard import Leaderboard
-from tiltyard.boards.misfit import MOST_TIMES
-from tiltyard.boards.preparation import (
-    DIMENSION,
-    SIDE_FLAGS,
-    Selection,
-    asked_clusters,
-    dimensions_of,
-    known_clusters,
-    pooled_remark,
-)
-from tiltyard.boards.sequential import Elo, Glicko2, PermutationElo
-from tiltyard.boards.win_rate import WinRate
+from tiltyard.data.battles.missing_verdicts import missing_verdicts
 from tiltyard.errors import BattleError, OptionError, OptionValue, RatingError, TooLarge
 from tiltyard.options import BattleOptions, InputOptions, RateOptions, accepts_options, check_choice, options_of
 

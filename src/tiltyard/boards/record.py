@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from tiltyard.battles import MissingCounts
 from tiltyard.boards.misfit import MisfitFacts
+from tiltyard.data.battles import MissingCounts
 
 
 class ClusterColumn(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles import BattleData, BattleTable, Outcome, oddities, read_battles
 from tiltyard.boards.estimator import DRAWS_MAX, RATING_MAX, EstimatorParameters, check_level, check_number, check_whole
 from tiltyard.boards.leaderboard import Column, Leaderboard, ModelCounts, build_board
 from tiltyard.boards.preparation import (
@@ -21,6 +20,7 @@ from tiltyard.boards.preparation import (
     select,
 )
 from tiltyard.boards.record import BoardDetails, BoardSettings, IntervalFacts, SweepMean
+from tiltyard.data.battles import BattleData, BattleTable, Outcome, oddities, read_battles
 from tiltyard.errors import OptionValue, RatingError
 from tiltyard.options import check_choice, explains
 from tiltyard.stats import DEFAULT_SETTINGS, Glicko2Settings, elo, normal_quantile, rate_battles

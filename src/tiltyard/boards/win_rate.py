@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tiltyard.battles import BattleData, BattleTable, oddities, read_battles
 from tiltyard.boards.estimator import FEWER, PAIR_BYTES, WIN_RATE_TABLES, EstimatorParameters, check_memory
 from tiltyard.boards.leaderboard import Leaderboard, build_board
 from tiltyard.boards.preparation import Selection, comparisons, fixed_order, select
 from tiltyard.boards.record import BoardSettings, IntervalFacts
+from tiltyard.data.battles import BattleData, BattleTable, oddities, read_battles
 from tiltyard.errors import OptionValue
 from tiltyard.options import explains
 from tiltyard.stats import WinRates, count_pairs, win_rates

@@ -9,9 +9,9 @@ import typer
 
 from tiltyard.cli.options import with_options
 from tiltyard.cli.output import THE_ANSWER_IS_NO, deliver, note, say, working
+from tiltyard.data.schemas import SCHEMAS, schema_file, schema_text
 from tiltyard.errors import OptionError
 from tiltyard.options import PublishOptions, VerifyOptions
-from tiltyard.schemas import SCHEMAS, schema_file, schema_text
 
 
 @with_options(PublishOptions)

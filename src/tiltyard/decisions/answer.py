@@ -16,14 +16,14 @@ import msgspec
 import numpy as np
 
 from tiltyard import decisions
-from tiltyard.battles import BattleTable, MissingVerdicts, together
 from tiltyard.boards import DIMENSION, check_level, whole
+from tiltyard.data.battles import BattleTable, MissingVerdicts, together
+from tiltyard.data.scores import DirectionFrom
 from tiltyard.decisions.contrast import AnyContrast
 from tiltyard.decisions.missing import Cases, Ends, Missing, cases_of, missing_in_part, part_of, worst_case
 from tiltyard.decisions.units import POINTS, Unit
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import CompareOptions, GateRule, MissingRule, accepts_options
-from tiltyard.scores import DirectionFrom
 from tiltyard.stats import MOST_SKEWED, MOST_SKEWED_ANYTIME, ScoreEstimate
 from tiltyard.types import Comparable, Floats, Result, named
 

@@ -14,24 +14,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.battles import (
-    MANIFEST,
-    MATCHES,
-    MISSING,
-    SCORES,
-    BattleData,
-    BattleTable,
-    MissingVerdicts,
-    Opened,
-    Outcome,
-    Source,
-    concat,
-    likely_clusters,
-    likely_dimension,
-    no_go,
-    run_files,
-)
-from tiltyard.battles.missing_verdicts import missing_verdicts
 from tiltyard.boards import (
     CENTRE,
     DIMENSION,
@@ -54,6 +36,25 @@ from tiltyard.boards import (
     settle_sides,
     with_sides,
 )
+from tiltyard.data.battles import (
+    MANIFEST,
+    MATCHES,
+    MISSING,
+    SCORES,
+    BattleData,
+    BattleTable,
+    MissingVerdicts,
+    Opened,
+    Outcome,
+    Source,
+    concat,
+    likely_clusters,
+    likely_dimension,
+    no_go,
+    run_files,
+)
+from tiltyard.data.battles.missing_verdicts import missing_verdicts
+from tiltyard.data.scores import read_scores
 from tiltyard.decisions.answer import (
     MANY_VALUES,
     EntrantChange,
@@ -98,7 +99,6 @@ from tiltyard.errors import (
     ScoreError,
 )
 from tiltyard.options import CompareOptions, FitOptions, InputOptions, MissingRule, ScoreOptions, options_of
-from tiltyard.scores import read_scores
 from tiltyard.stats import FAR, OWN_CLUSTER, POINTS_PER_LOGIT, cluster_moves, in_both, normal_quantile, sum_by
 from tiltyard.stats.ranks import ranks
 from tiltyard.types import AnyInts, Floats

@@ -17,8 +17,9 @@ import msgspec
 import numpy as np
 from msgspec import structs
 
-from tiltyard.battles import Opened, no_go
 from tiltyard.boards import percent
+from tiltyard.data.battles import Opened, no_go
+from tiltyard.data.scores import ReadScoresOptions, ScoreTable, common_prompts, read_scores
 from tiltyard.decisions.answer import (
     MANY_VALUES,
     EstimatedDifference,
@@ -35,7 +36,6 @@ from tiltyard.decisions.missing import Cases, Missing, cases_of, worst_case
 from tiltyard.decisions.units import unit_of
 from tiltyard.errors import Message, OptionError, OptionValue, ScoreError
 from tiltyard.options import CompareOptions, MissingRule, Options, ScoreBoardOptions
-from tiltyard.scores import ReadScoresOptions, ScoreTable, common_prompts, read_scores
 from tiltyard.stats import (
     FEWEST,
     RepeatNoise,

@@ -21,8 +21,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles import BattleTable
 from tiltyard.boards import BradleyTerry, Solved, first_share, known_models, with_sides
+from tiltyard.data.battles import BattleTable
 from tiltyard.errors import NotConnected, OptionError, RatingError
 from tiltyard.stats import (
     ANYTIME_SPREAD,

@@ -13,7 +13,8 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
-from tiltyard.battles import (
+from tiltyard.boards import DIMENSION, NO_DIMENSION, Selection
+from tiltyard.data.battles import (
     MISSING,
     NO_ANSWER,
     BattleTable,
@@ -24,7 +25,6 @@ from tiltyard.battles import (
     Source,
     concat,
 )
-from tiltyard.boards import DIMENSION, NO_DIMENSION, Selection
 from tiltyard.decisions.contrast import AnyContrast
 from tiltyard.errors import BattleError, OptionError, RatingError
 from tiltyard.options import MissingRule

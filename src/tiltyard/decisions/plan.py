@@ -24,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard import decisions
-from tiltyard.battles import BattleData, BattleTable, MissingVerdicts, Opened, Outcome, Source, no_go
 from tiltyard.boards import (
     BradleyTerry,
     Solved,
@@ -37,6 +36,7 @@ from tiltyard.boards import (
     lacking,
     pooled_remark,
 )
+from tiltyard.data.battles import BattleData, BattleTable, MissingVerdicts, Opened, Outcome, Source, no_go
 from tiltyard.decisions.compare_battles import (
     likely_to_cluster,
     make_bradley_terry,

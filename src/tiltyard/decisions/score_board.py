@@ -16,12 +16,12 @@ import msgspec
 import numpy as np
 
 from tiltyard.boards import FORMATS, NOT_FOR_PICKED, check_level, percent
+from tiltyard.data.scores import ScoreTable
 from tiltyard.decisions.compare_scores import check_no_battles, cluster_codes, cluster_of, read_with_clusters
 from tiltyard.decisions.units import Unit, unit_of
 from tiltyard.errors import Message, OptionValue, ScoreError
 from tiltyard.options import MissingRule, ScoreBoardOptions, accepts_options, check_choice
 from tiltyard.render import Table, markdown_text
-from tiltyard.scores import ScoreTable
 from tiltyard.stats import RankIntervals, ScoreEffects, ScoreEstimate, holm_ranks, mean_score, score_difference
 from tiltyard.stats.ranks import ranks
 from tiltyard.types import Floats, Ints, Result

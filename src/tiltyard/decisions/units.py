@@ -6,8 +6,8 @@ import math
 
 import msgspec
 
+from tiltyard.data.scores import ScoreTable
 from tiltyard.errors import OptionError, OptionValue
-from tiltyard.scores import ScoreTable
 
 PERCENT_MARKS = ("pp", "%")
 MOST_DIGITS = 6

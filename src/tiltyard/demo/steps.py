@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from tiltyard.bank import read_objects, read_prompts, responses_path, stratified_subset
+from tiltyard.data.bank import read_objects, read_prompts, responses_path, stratified_subset
 from tiltyard.errors import MissingExtra, OptionError, TiltyardError
 from tiltyard.files import copy_file, write_bytes
 from tiltyard.llm import Generated, generate, make_provider, parse_model_name, weights_of

@@ -12,8 +12,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles import BattleTable, Codes, Outcome, Source
 from tiltyard.boards import BradleyTerry
+from tiltyard.data.battles import BattleTable, Codes, Outcome, Source
 from tiltyard.errors import OptionError, RatingError
 from tiltyard.stats import POINTS_PER_LOGIT, Covariance, t_quantile
 from tiltyard.types import Bools, Floats, Ints

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.bank import Prompt
+from tiltyard.data.bank import Prompt
 from tiltyard.judging.plan import Case, JudgingPlan, single_answers
 from tiltyard.judging.records import Judgment, Matchup, Verdict, VerdictLabel
 

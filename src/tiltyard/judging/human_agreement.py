@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from tiltyard.bank import Prompt, read_objects
+from tiltyard.data.bank import Prompt, read_objects
 from tiltyard.errors import BankError, JudgingError
 from tiltyard.judging.bias import Bias, length_preference, measure_bias, self_preference
 from tiltyard.judging.plan import Case, JudgingPlan, Rubric, default_rubric

@@ -11,7 +11,7 @@ from typing import TypeVar, overload
 
 import msgspec
 
-from tiltyard.bank import Image, Prompt, Response
+from tiltyard.data.bank import Image, Prompt, Response
 from tiltyard.errors import JudgingError
 from tiltyard.judging.records import Matchup
 from tiltyard.judging.scoring import Scoring

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from tiltyard.bank import Prompt, count_images
+from tiltyard.data.bank import Prompt, count_images
 from tiltyard.errors import JudgingError, OptionError
 from tiltyard.judging.plan import Case, CaseImages, Rubric
 from tiltyard.judging.reading import (

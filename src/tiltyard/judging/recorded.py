@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.bank import read_objects
+from tiltyard.data.bank import read_objects
 from tiltyard.errors import BankError, JudgingError
 from tiltyard.judging.plan import JudgingPlan
 from tiltyard.judging.records import Matchup, Verdict, VerdictLabel

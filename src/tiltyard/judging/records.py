@@ -11,8 +11,8 @@ from typing import TypeVar
 
 import msgspec
 
-from tiltyard.bank import PlainValue, Prompt
-from tiltyard.battles import FORMATS, Battle, Outcome, Source
+from tiltyard.data.bank import PlainValue, Prompt
+from tiltyard.data.battles import FORMATS, Battle, Outcome, Source
 from tiltyard.llm import Usage
 
 Word = TypeVar("Word", bound=Hashable)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tiltyard.bank import Image, Prompt, Response, append_responses, read_responses, responses_path, show_turns
+from tiltyard.data.bank import Image, Prompt, Response, append_responses, read_responses, responses_path, show_turns
 from tiltyard.errors import ModelError, OptionError
 from tiltyard.files import write_lines
 from tiltyard.llm.asking import AskingParts, Budget, Notice, Totals, Watch

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import msgspec
 
-from tiltyard.bank import Image
+from tiltyard.data.bank import Image
 from tiltyard.errors import OptionError
 from tiltyard.llm.presets import PRESETS
 

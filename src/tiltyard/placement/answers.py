@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tiltyard.bank import Prompt, Response, convert, read_objects, read_responses, require_text, responses_path
+from tiltyard.data.bank import Prompt, Response, convert, read_objects, read_responses, require_text, responses_path
 from tiltyard.errors import BankError, OptionError
 from tiltyard.judging import Judge, JudgeSettings, SilentProvider, judge_by_name
 from tiltyard.llm import (

@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from tiltyard.battles import BattleTable, Opened, Outcome, Source, concat, read_battles, write_battles
 from tiltyard.boards import (
     DEFAULT_INPUT,
     Leaderboard,
@@ -24,6 +23,7 @@ from tiltyard.boards import (
     start_hashing,
     whole,
 )
+from tiltyard.data.battles import BattleTable, Opened, Outcome, Source, concat, read_battles, write_battles
 from tiltyard.errors import RatingError, RunFolderError
 from tiltyard.files import write_arrays, write_json, write_lines, write_text
 from tiltyard.judging import (

@@ -16,8 +16,16 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.bank import Response, convert, read_objects, read_text_prompts, require_text, responses_path, show_turns
-from tiltyard.battles import (
+from tiltyard.data.bank import (
+    Response,
+    convert,
+    read_objects,
+    read_text_prompts,
+    require_text,
+    responses_path,
+    show_turns,
+)
+from tiltyard.data.battles import (
     COLUMNS,
     BattleConversations,
     BattleFile,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tiltyard.battles import BattleTable, merge_equal
+from tiltyard.data.battles import BattleTable, merge_equal
 from tiltyard.errors import OptionError, OptionValue, RunFolderError
 from tiltyard.judging import Rubric, default_rubric
 from tiltyard.options import PlaceOptions

@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 
-from tiltyard.battles import BattleTable, Outcome, Source
 from tiltyard.boards import CENTRE, REACH_NOTES, BradleyTerry, Leaderboard, RatingEntry
+from tiltyard.data.battles import BattleTable, Outcome, Source
 from tiltyard.judging import Judgment, VerdictLabel
 from tiltyard.placement.sampling import Belief
 from tiltyard.stats import (

@@ -12,8 +12,8 @@ from itertools import accumulate
 import msgspec
 import numpy as np
 
-from tiltyard.bank import Prompt
-from tiltyard.battles import BattleTable, Outcome, concat, read_battles
+from tiltyard.data.bank import Prompt
+from tiltyard.data.battles import BattleTable, Outcome, concat, read_battles
 from tiltyard.errors import JudgingError, ModelError, OptionError, RatingError
 from tiltyard.judging import (
     Case,

@@ -25,7 +25,7 @@ from tiltyard.arena import (
     read_witness,
     salted_digest,
 )
-from tiltyard.battles import read_battles
+from tiltyard.data.battles import read_battles
 from tiltyard.errors import ArenaError, MissingExtra
 from tiltyard.files import json_line
 from tiltyard.options import PublishOptions

@@ -21,8 +21,8 @@ import msgspec
 import numpy as np
 
 from tiltyard.arena import Finding, KeptProof, check_witness
-from tiltyard.battles import read_battles, same_parquet
 from tiltyard.boards import RatingsFile
+from tiltyard.data.battles import read_battles, same_parquet
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.files import write_arrays
 from tiltyard.judging import read_object, require, versions

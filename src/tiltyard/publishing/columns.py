@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles import OUTCOME_LABELS, SOURCE_LABELS, BattleTable, Codes
+from tiltyard.data.battles import OUTCOME_LABELS, SOURCE_LABELS, BattleTable, Codes
 
 MAGIC = b"TYCOLS1\n"
 NAME = "battles.cols"

@@ -13,7 +13,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.battles import MISSING, BattleTable, Codes, Outcome, concat
 from tiltyard.boards import (
     RatingEntry,
     fit_sentences,
@@ -25,6 +24,7 @@ from tiltyard.boards import (
     rank_text,
     select,
 )
+from tiltyard.data.battles import MISSING, BattleTable, Codes, Outcome, concat
 from tiltyard.decisions import RatingDifference
 from tiltyard.publishing.columns import NAME as COLUMNS
 from tiltyard.publishing.folder import PublishedFile

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.battles import FLAGS, MISSING, BattleTable, Codes, Column
 from tiltyard.boards import CENTRE, RATING_MAX, BradleyTerry, Leaderboard, Selection
+from tiltyard.data.battles import FLAGS, MISSING, BattleTable, Codes, Column
 from tiltyard.errors import BattleError, OptionError, RatingError
 from tiltyard.options import BothBad, Inconsistent, PublishOptions, Ties
 from tiltyard.render import is_unseen, look_alikes

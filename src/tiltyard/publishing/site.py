@@ -15,8 +15,9 @@ from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
 
-from tiltyard.battles import write_battles, write_lines
 from tiltyard.boards import RatingEntry, RatingsFile, Solved, rank_text
+from tiltyard.data.battles import write_battles, write_lines
+from tiltyard.data.schemas import schema_text
 from tiltyard.decisions import RatingDifference, compare_in
 from tiltyard.errors import BattleError, RatingError
 from tiltyard.files import json_text
@@ -40,7 +41,6 @@ from tiltyard.publishing.pages import (
 from tiltyard.publishing.publication import StaticSite, slug
 from tiltyard.render import Scale, plain_count, points, render
 from tiltyard.reporting import rating_scale
-from tiltyard.schemas import schema_text
 
 FIRST = 10
 """Models of which every pair has a page."""

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.battles import BattleTable
 from tiltyard.boards import percent
+from tiltyard.data.battles import BattleTable
 from tiltyard.decisions import (
     EntrantChange,
     EstimatedDifference,

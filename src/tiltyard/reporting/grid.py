@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.bank import Prompt
-from tiltyard.battles import BattleTable, Outcome
+from tiltyard.data.bank import Prompt
+from tiltyard.data.battles import BattleTable, Outcome
 from tiltyard.judging import prompt_columns
 from tiltyard.render import count, percent, plural, signed
 

@@ -8,8 +8,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from tiltyard.battles import read_missing
 from tiltyard.boards import CENTRE, fit_sentences, fit_verdict, rank_text
+from tiltyard.data.battles import read_missing
 from tiltyard.files import write_text
 from tiltyard.judging import read_object, read_record, require
 from tiltyard.render import package_text, page

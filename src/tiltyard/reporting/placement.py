@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.bank import Prompt
-from tiltyard.battles import Outcome
 from tiltyard.boards import Leaderboard, RatingEntry, RatingsFile, footnotes, headline, interval_head
+from tiltyard.data.bank import Prompt
+from tiltyard.data.battles import Outcome
 from tiltyard.errors import BattleError, RunFolderError
 from tiltyard.judging import again, read_lines, read_object, read_record, require
 from tiltyard.placement import CalibrationLine, Panel, PlacementManifest, PlacementText

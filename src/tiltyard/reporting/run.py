@@ -13,9 +13,9 @@ from zipfile import BadZipFile
 import msgspec
 import numpy as np
 
-from tiltyard.bank import Image, Prompt, count_images, is_image_type
-from tiltyard.battles import BATTLES
 from tiltyard.boards import RatingsFile, rate
+from tiltyard.data.bank import Image, Prompt, count_images, is_image_type
+from tiltyard.data.battles import BATTLES
 from tiltyard.errors import BankError, BattleError, RunFolderError, TiltyardError
 from tiltyard.judging import (
     RUN,

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.battles import BattleTable, read_battles
 from tiltyard.boards import (
     BradleyTerry,
     Leaderboard,
@@ -21,6 +20,7 @@ from tiltyard.boards import (
     interval_text,
     rank_text,
 )
+from tiltyard.data.battles import BattleTable, read_battles
 from tiltyard.errors import TiltyardError
 from tiltyard.judging import VerdictLabel
 from tiltyard.render import Scale, svg

@@ -33,7 +33,7 @@ from tiltyard.arena import (
 )
 from tiltyard.arena import events as e
 from tiltyard.arena.store import Store, erase_person, events_in_order, invite_person, revoke_person
-from tiltyard.bank import AnswerKind
+from tiltyard.data.bank import AnswerKind
 from tiltyard.errors import OptionError
 from tiltyard.files import write_private
 from tiltyard.review.assignment import ReviewChooser, ReviewLog

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from tiltyard.arena import models_in, opened_source, read_answers
-from tiltyard.bank import (
+from tiltyard.data.bank import (
     AnswerKind,
     Response,
     collect_answers,
@@ -24,7 +24,7 @@ from tiltyard.bank import (
     read_prompt_file,
     read_prompts,
 )
-from tiltyard.battles import Dialogue, read_dialogue
+from tiltyard.data.battles import Dialogue, read_dialogue
 from tiltyard.errors import BankError, OptionError
 
 DrawMethod = Literal["simple", "by-pair"]

@@ -13,7 +13,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from tiltyard.bank import PILOT_SEED, PILOT_SIZE
+from tiltyard.data.bank import PILOT_SEED, PILOT_SIZE
 from tiltyard.errors import ConfigError, OptionError
 from tiltyard.judging import (
     PanelMember,

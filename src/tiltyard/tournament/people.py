@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.battles import (
+from tiltyard.boards import BradleyTerry, Leaderboard, RatingsFile, Selection, as_table, rate_with_people
+from tiltyard.data.battles import (
     SIDES,
     Opened,
     SheetDraw,
@@ -23,7 +24,6 @@ from tiltyard.battles import (
     read_battles,
     read_filled_rows,
 )
-from tiltyard.boards import BradleyTerry, Leaderboard, RatingsFile, Selection, as_table, rate_with_people
 from tiltyard.errors import BadRow, NoBattles, OptionError, OptionValue, TiltyardError
 from tiltyard.files import write_lines, write_text
 from tiltyard.judging import read_lines, require

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from tiltyard.bank import (
+from tiltyard.data.bank import (
     LEAST_CHARACTERS,
     AnswerKind,
     Image,

@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.bank import STYLE, AnswerStyles
-from tiltyard.battles import BattleTable, Codes, Outcome, Source
 from tiltyard.boards import CENTRE, BradleyTerry, Coefficient, Leaderboard, RatingsFile, coefficients
+from tiltyard.data.bank import STYLE, AnswerStyles
+from tiltyard.data.battles import BattleTable, Codes, Outcome, Source
 from tiltyard.decisions import mean_result, results_of_a
 from tiltyard.decisions.contrast import contrast
 from tiltyard.errors import TiltyardError

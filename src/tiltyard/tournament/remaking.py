@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tiltyard.bank import Prompt
+from tiltyard.data.bank import Prompt
 from tiltyard.errors import RunFolderError
 from tiltyard.files import copy_file, write_json
 from tiltyard.judging import (

@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from tiltyard.battles import Outcome
 from tiltyard.boards import Leaderboard, RoundsFacts, percent
+from tiltyard.data.battles import Outcome
 from tiltyard.errors import OptionError
 from tiltyard.files import write_json
 from tiltyard.judging import (

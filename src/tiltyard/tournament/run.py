@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.bank import AnswerStyles, PlainValue
 from tiltyard.boards import RatingsFile, as_table
+from tiltyard.data.bank import AnswerStyles, PlainValue
 from tiltyard.errors import OptionError
 from tiltyard.files import remove_unfinished, write_json
 from tiltyard.judging import (

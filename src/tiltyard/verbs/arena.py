@@ -35,7 +35,7 @@ from tiltyard.arena.store import (
     site_texts,
     without_secrets,
 )
-from tiltyard.bank import AnswerKind
+from tiltyard.data.bank import AnswerKind
 from tiltyard.errors import OptionError, StoreError, TiltyardError
 from tiltyard.reporting import keep_finished_weeks, weekly_json, weekly_markdown, weekly_page, write_folder
 from tiltyard.verbs.policy import changed_text, policy_text, read_policy_file

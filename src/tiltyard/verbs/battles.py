@@ -9,18 +9,18 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.battles import BadRows, BattleStats, Opened, Peek, battle_stats, find_problems, peek
-from tiltyard.battles import kind_to_write as kind_to_write
-from tiltyard.battles import read_battles as read_battles
-from tiltyard.battles import write_battles as write_battles
-from tiltyard.battles import write_dataset as write_dataset
-from tiltyard.battles import write_lines as write_lines
 from tiltyard.boards import Evaluator as Evaluator
 from tiltyard.boards import RatingsFile, rate, write_eval_records
+from tiltyard.data.battles import BadRows, BattleStats, Opened, Peek, battle_stats, find_problems, peek
+from tiltyard.data.battles import kind_to_write as kind_to_write
+from tiltyard.data.battles import read_battles as read_battles
+from tiltyard.data.battles import write_battles as write_battles
+from tiltyard.data.battles import write_dataset as write_dataset
+from tiltyard.data.battles import write_lines as write_lines
+from tiltyard.data.scores import ReadScoresOptions, holds_scores, read_scores
 from tiltyard.errors import Message, OptionError, OptionValue, TiltyardError
 from tiltyard.judging import read_object
 from tiltyard.options import ReadingOptions, accepts_options
-from tiltyard.scores import ReadScoresOptions, holds_scores, read_scores
 from tiltyard.tournament import write_sheet as write_sheet
 from tiltyard.verbs.rendered import Rendered
 

@@ -7,8 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tiltyard.battles import Opened
 from tiltyard.boards import Leaderboard, RatingsFile
+from tiltyard.data.battles import Opened
+from tiltyard.data.scores import ReadScoresOptions, holds_scores
 from tiltyard.decisions import (
     Difference,
     MetricsComparison,
@@ -24,7 +25,6 @@ from tiltyard.decisions import (
 from tiltyard.decisions.compare_scores import compare_scores
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import CompareOptions, accepts_options
-from tiltyard.scores import ReadScoresOptions, holds_scores
 from tiltyard.verbs.places import open_battles
 
 
@@ -85,8 +85,8 @@ def _page_of_scores(answer: ScoreDifference | MetricsComparison) -> str:
 
 def _page_of_models(battles: Any, options: CompareOptions, answer: RatingDifference) -> str:
     """The self-contained page with the grid of prompts, from the counted battles behind the answer."""
-    from tiltyard.battles import concat, read_battles
     from tiltyard.boards import Selection, select
+    from tiltyard.data.battles import concat, read_battles
     from tiltyard.options import ReadingOptions
     from tiltyard.reporting import comparison_page, run_behind
 

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 
-from tiltyard.bank import Prompt, read_prompts, read_responses, responses_path
+from tiltyard.data.bank import Prompt, read_prompts, read_responses, responses_path
 from tiltyard.errors import BudgetReached, ConfigError, MissingExtra, ModelError, OptionError, TiltyardError
 from tiltyard.llm import TAKES_IMAGES, EntrantSettings, Generated, Provider, load_env, make_provider, parse_model_name
 from tiltyard.llm import generate as ask

@@ -15,13 +15,13 @@ import msgspec
 import yaml
 
 from tiltyard.arena import Policy
-from tiltyard.bank import AnswerCollection, AnswerFile, collect_answers, read_answer_file, read_prompt_file
+from tiltyard.data.bank import AnswerCollection, AnswerFile, collect_answers, read_answer_file, read_prompt_file
+from tiltyard.data.schemas import schema_file, schema_text
 from tiltyard.errors import Message, OptionError, OptionValue
 from tiltyard.files import write_text
 from tiltyard.judging import Rubric
 from tiltyard.llm import parse_model_name
 from tiltyard.options import InitOptions, accepts_options
-from tiltyard.schemas import schema_file, schema_text
 
 POLICY, MODELS = "policy.yaml", "models.yaml"
 POLICY_TEXT = """\

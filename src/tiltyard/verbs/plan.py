@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.boards import check_whole
+from tiltyard.data.scores import ReadScoresOptions, holds_scores
 from tiltyard.decisions import (
     POINTS,
     Assumptions,
@@ -36,7 +37,6 @@ from tiltyard.options import (
     callable_alone,
     options_of,
 )
-from tiltyard.scores import ReadScoresOptions, holds_scores
 from tiltyard.verbs.places import open_battles
 
 TOKENS = {"prompt_tokens": 150, "answer_tokens": 400, "rubric_tokens": 500, "reply_tokens": 250}

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.battles import BattleTable, find_parts, read_battles
-from tiltyard.battles.missing_verdicts import missing_verdicts
 from tiltyard.boards import RatingsFile
+from tiltyard.data.battles import BattleTable, find_parts, read_battles
+from tiltyard.data.battles.missing_verdicts import missing_verdicts
 from tiltyard.decisions import battle_source, is_run_folder
 from tiltyard.errors import RunFolderError, TiltyardError
 from tiltyard.judging import read_object

@@ -9,7 +9,6 @@ from typing import Any
 
 from msgspec import structs
 
-from tiltyard.battles import BattleTable, Opened, check_tie_band
 from tiltyard.boards import SUFFIXES as SUFFIXES
 from tiltyard.boards import (
     BoardsByValue,
@@ -23,10 +22,11 @@ from tiltyard.boards import (
 )
 from tiltyard.boards import check_path as check_path
 from tiltyard.boards import rate_by as boards_by_value
+from tiltyard.data.battles import BattleTable, Opened, check_tie_band
+from tiltyard.data.scores import ReadScoresOptions, as_battles, holds_scores, read_scores
 from tiltyard.decisions import ABOUT_BATTLES, ScoreBoard, ScoreBoards, score_boards
 from tiltyard.errors import Message, OptionError, OptionValue, RatingError
 from tiltyard.options import BoardOptions, RateOptions, ScoreBoardOptions, VerbOptions, accepts_options, options_of
-from tiltyard.scores import ReadScoresOptions, as_battles, holds_scores, read_scores
 
 LONG_SECONDS = 5.0
 """What takes longer is announced."""

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from tiltyard.arena.store import Store
-from tiltyard.bank import Response
-from tiltyard.battles import read_battles
+from tiltyard.data.bank import Response
+from tiltyard.data.battles import read_battles
 from tiltyard.errors import OptionError
 from tiltyard.files import write_text
 from tiltyard.judging import read_lines, require

@@ -18,7 +18,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from tiltyard.arena.store import PART_BYTES, Store, StoredFile, files_of, read_part, shown_file
-from tiltyard.bank import AnswerKind
+from tiltyard.data.bank import AnswerKind
 from tiltyard.render import Html
 from tiltyard.web.answer_links import OPERATOR, PUBLIC
 from tiltyard.web.failures import Failure

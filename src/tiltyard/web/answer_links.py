@@ -8,7 +8,7 @@ import hmac
 import re
 from typing import Literal
 
-from tiltyard.bank import AnswerKind
+from tiltyard.data.bank import AnswerKind
 from tiltyard.web.visitors import derived_key
 
 MAC_BYTES = 24

@@ -31,7 +31,7 @@ from tiltyard.arena import (
 )
 from tiltyard.arena.following import Snapshot, day_end
 from tiltyard.arena.store import load_votes, tags_by_matchup
-from tiltyard.bank import AnswerKind
+from tiltyard.data.bank import AnswerKind
 from tiltyard.files import json_text
 from tiltyard.web.bodies import json_of, nothing_of
 from tiltyard.web.failures import Failure, busy

@@ -12,7 +12,7 @@ import numpy as np
 from tiltyard.arena import CastVote, Choice, VoteStanding, expected_scores
 from tiltyard.arena.following import ModelFacts, Snapshot
 from tiltyard.arena.store import ShownMatchup, voted_matchups
-from tiltyard.bank import AnswerKind
+from tiltyard.data.bank import AnswerKind
 from tiltyard.render import Html
 from tiltyard.stats import normal_quantile, wilson
 from tiltyard.web.answer_files import PublicAnswer

@@ -44,7 +44,7 @@ from tiltyard.arena import (
 )
 from tiltyard.arena.following import ModelFacts, Snapshot
 from tiltyard.arena.model_detail import model_detail
-from tiltyard.battles import Outcome
+from tiltyard.data.battles import Outcome
 from tiltyard.decisions import EstimatedDifference, compare_in
 from tiltyard.errors import TiltyardError
 from tiltyard.reporting import GridCell, GridRow

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from tiltyard import __version__
 from tiltyard.arena import Choice, MatchupStatus
 from tiltyard.arena.store import KeptWeek
-from tiltyard.bank import AnswerKind
+from tiltyard.data.bank import AnswerKind
 
 Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
 Values = dict[str, Any]

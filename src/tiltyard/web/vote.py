@@ -49,7 +49,7 @@ from tiltyard.arena.store import (
     own_explanation,
     shown_matchup,
 )
-from tiltyard.bank import AnswerKind, read_steps
+from tiltyard.data.bank import AnswerKind, read_steps
 from tiltyard.render import Html
 from tiltyard.web.bodies import choice_of, form_of
 from tiltyard.web.me import ENOUGH

@@ -11,7 +11,7 @@ import pytest
 
 from tests.fakes import FakeServer, Fault, Said
 from tests.llm.providers.asking import KEY, all_failed, ask, batch_replies, ended_batch, failed, make, question, use
-from tiltyard.bank import ImageFinder
+from tiltyard.data.bank import ImageFinder
 from tiltyard.errors import QuestionRefused, Refused, TryLater
 from tiltyard.llm import Reply, ReplySchema, ShownImage, Stop, Usage
 from tiltyard.llm.provider import ToolCall

@@ -37,7 +37,7 @@ from tiltyard.arena.votes import CastVote, VoteColumns
 from tiltyard.arena.voting import CLOCK_MARGIN
 from tiltyard.arena.weekly import weekly_report
 from tiltyard.arena.weights import blocks_to_swap, contested_models, weighed
-from tiltyard.bank import measure_style
+from tiltyard.data.bank import measure_style
 from tiltyard.errors import StoreError
 
 __all__ = ["Observatory", "Pace", "Snapshot", "Study"]

@@ -24,7 +24,7 @@ from tiltyard.arena.following.snapshots import Snapshot
 from tiltyard.arena.offline import OfflineBoard, offline_board, on_scale
 from tiltyard.arena.units import DAY
 from tiltyard.arena.votes import VoteTable
-from tiltyard.bank import STYLE
+from tiltyard.data.bank import STYLE
 from tiltyard.errors import TiltyardError
 from tiltyard.types import Floats
 

@@ -10,7 +10,7 @@ from tiltyard.arena.media.images import WEBP, clean_image, one_file
 from tiltyard.arena.media.markup import clean_html, clean_svg
 from tiltyard.arena.media.shapes import clean_glb, clean_voxel
 from tiltyard.arena.media.streams import FLAC, READERS, WEBM, clean_stream
-from tiltyard.bank import AnswerKind
+from tiltyard.data.bank import AnswerKind
 from tiltyard.errors import BankError
 
 

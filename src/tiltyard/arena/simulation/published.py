@@ -22,8 +22,8 @@ from tiltyard.arena.publication import Badge
 from tiltyard.arena.simulation.population import World
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.votes import VoteColumns, VoteTable, vote_table
-from tiltyard.battles import BattleTable, Outcome, Source
 from tiltyard.boards import BradleyTerry, Leaderboard
+from tiltyard.data.battles import BattleTable, Outcome, Source
 from tiltyard.errors import BattleError, RatingError
 from tiltyard.stats import LOGITS_PER_POINT
 from tiltyard.types import Floats, Ints

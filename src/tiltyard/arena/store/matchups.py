@@ -22,7 +22,7 @@ from tiltyard.arena.store.database import Connection, Row
 from tiltyard.arena.votes import CastVote, VoteStanding
 from tiltyard.arena.voting import CLOCK_MARGIN, Ballot, MatchupStatus
 from tiltyard.arena.waiting import PastMatchup
-from tiltyard.bank import AnswerKind
+from tiltyard.data.bank import AnswerKind
 
 if TYPE_CHECKING:
     from tiltyard.arena.store.store import Store

@@ -16,7 +16,7 @@ from tiltyard.arena.events import Erased, PromptAdded, ResponseAdded, ResponseWi
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.log import RARE, filled, of_kinds
 from tiltyard.arena.units import SECOND
-from tiltyard.bank import AnswerKind
+from tiltyard.data.bank import AnswerKind
 
 KEPT_CHARACTERS = 32_000_000
 

@@ -10,7 +10,7 @@ import anthropic
 import msgspec
 from anthropic.types.messages import MessageBatch
 
-from tiltyard.bank import Image
+from tiltyard.data.bank import Image
 from tiltyard.errors import Refused, TryLater
 from tiltyard.llm.provider import BatchLimits, BatchState, Reply, Request, Stop, ToolCall, Usage
 from tiltyard.llm.providers.http import (

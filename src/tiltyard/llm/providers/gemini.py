@@ -13,7 +13,7 @@ from typing import Any
 import httpx2
 import msgspec
 
-from tiltyard.bank import Image
+from tiltyard.data.bank import Image
 from tiltyard.errors import Refused, TryLater
 from tiltyard.llm.provider import BatchLimits, BatchState, Reply, Request, Stop, ToolCall, Usage
 from tiltyard.llm.providers.http import (

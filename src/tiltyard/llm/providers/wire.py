@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.bank import Image
+from tiltyard.data.bank import Image
 from tiltyard.llm.keys import redact
 from tiltyard.llm.provider import SPECIAL_TOKEN, UNREADABLE, Reply, Request, Stop, ToolCall, Usage, answer_start
 
