@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from bench.measure import Row
-from tiltyard.boards import BradleyTerry
+from tiltyard.analysis.boards import BradleyTerry
 from tiltyard.data.battles import BattleTable, Codes, Outcome, Source
 from tiltyard.stats import NEITHER, A, B, estimate_reliability, plurality
 

@@ -12,10 +12,10 @@ import shapes
 from schemas import battle, board, response, whole
 from settings_reference import table
 
+from tiltyard.analysis.boards import BoardComparison
+from tiltyard.analysis.boards.record import PeopleLabels
 from tiltyard.arena import BoardRow, HeadFile, LiveBoard, Publication, Record, ValidityReport, WitnessHeader
 from tiltyard.arena.simulation import SimulationResult
-from tiltyard.boards import BoardComparison
-from tiltyard.boards.record import PeopleLabels
 from tiltyard.data.bank import Prompt
 from tiltyard.data.battles import BattleStats
 from tiltyard.judging import JudgeCheck, Judgment, Verdict

@@ -210,8 +210,8 @@ CLAIMS = (
         "**Published results are reproduced**",
         "tests/stats/test_published_ratings.py",
         "tests/stats/test_glicko2.py::test_glickmans_example",
-        "tests/boards/test_real_boards.py::test_evalicas_golden_counts_win_rates_and_strengths",
-        "tests/boards/test_real_boards.py::"
+        "tests/analysis/boards/test_real_boards.py::test_evalicas_golden_counts_win_rates_and_strengths",
+        "tests/analysis/boards/test_real_boards.py::"
         "test_alpaca_eval_win_rates_are_the_published_ones_where_the_rows_are_the_published_rows",
         "tests/judging/test_people.py::test_published_judges_agree_with_the_crowd_as_published",
     ),
@@ -244,7 +244,9 @@ CLAIMS = (
     ),
     proved("| ties | Davidson, Rao–Kupper, half |", "tests/stats/test_tie_models.py"),
     proved("| verdicts on one prompt as one cluster |", "tests/stats/test_clusters.py"),
-    proved("| other methods | Elo, permutation Elo, Glicko-2, win rate |", "tests/boards/test_rate_methods.py"),
+    proved(
+        "| other methods | Elo, permutation Elo, Glicko-2, win rate |", "tests/analysis/boards/test_rate_methods.py"
+    ),
     rates("| a model that never lost |", UNBEATEN, lambda said: "unbeaten" in said),
     rates("| two groups that never met |", ISLANDS, lambda said: "never met" in said and "c, d" in said),
     rates("| a misspelt winner |", MISSPELT, lambda said: "battles.jsonl:2: unknown winner" in said),

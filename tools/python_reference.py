@@ -35,14 +35,14 @@ FURTHER = {
         BudgetReached RunFolderError OptionError MissingExtra ArenaError StoreError""",
 }
 """The public names of modules that export none themselves."""
-EXPORTING = "tiltyard tiltyard.data.battles tiltyard.boards tiltyard.data.bank tiltyard.judging tiltyard.decisions"
+EXPORTING = "tiltyard tiltyard.data.battles tiltyard.analysis.boards tiltyard.data.bank tiltyard.judging tiltyard.analysis.decisions"
 MODULES = (*EXPORTING.split(), *FURTHER)
 TYPES = {
     "tiltyard.data.battles.reading": "BattleData",
     "tiltyard.data.battles.writing": "Battles",
     "tiltyard.data.battles.inputs": "PathLike",
     "tiltyard.data.battles.table": "Column",
-    "tiltyard.boards.rating": "Estimator",
+    "tiltyard.analysis.boards.rating": "Estimator",
     "tiltyard.options": "OnBad Method Ties Interval BothBad Inconsistent",
     "tiltyard.judging.reading": "ReplyForm",
     "tiltyard.judging.questions": "Orders",

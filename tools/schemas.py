@@ -14,10 +14,10 @@ import msgspec
 from settings_reference import meanings
 from shapes import Diagnostics
 
-from tiltyard.boards import RatingsFile
-from tiltyard.boards.leaderboard import HEAD
-from tiltyard.boards.record import BoardDetails, BoardSettings
-from tiltyard.boards.text import EXTRA_COLUMNS
+from tiltyard.analysis.boards import RatingsFile
+from tiltyard.analysis.boards.leaderboard import HEAD
+from tiltyard.analysis.boards.record import BoardDetails, BoardSettings
+from tiltyard.analysis.boards.text import EXTRA_COLUMNS
 from tiltyard.data.bank import Prompt, Response
 from tiltyard.data.battles import FLAGS, OUTCOME_LABELS, SOURCE_LABELS, Battle
 from tiltyard.data.schemas import SCHEMAS, schema_file

@@ -21,11 +21,20 @@ if TYPE_CHECKING:
         read_battles,
         write_battles,
     )
-    from tiltyard.boards import (
-        BoardComparison, BoardsByValue, BradleyTerry, Elo, EloReport, Glicko2, Leaderboard, PermutationElo, RatingEntry,
-        RatingsFile, WinRate,
+    from tiltyard.analysis.boards import (
+        BoardComparison,
+        BoardsByValue,
+        BradleyTerry,
+        Elo,
+        EloReport,
+        Glicko2,
+        Leaderboard,
+        PermutationElo,
+        RatingEntry,
+        RatingsFile,
+        WinRate,
     )
-    from tiltyard.decisions import Difference, GateResult, RunComparison, SamplePlan, ScoreBoard
+    from tiltyard.analysis.decisions import Difference, GateResult, RunComparison, SamplePlan, ScoreBoard
     from tiltyard.errors import TiltyardError
     from tiltyard.verbs.compare import compare
     from tiltyard.verbs.gate import gate

@@ -13,6 +13,7 @@ from tests.arena.small_worlds import MINUTE, SECOND, Log, honest_chooser, new_lo
 from tests.records import replace
 from tests.web.board_fixtures import kept
 from tests.web.sites import QUICK
+from tiltyard.analysis.boards import rate
 from tiltyard.arena import Arena, Choice, DefenceRules, Policy, open_export, vote_table, vote_weights
 from tiltyard.arena import events as e
 from tiltyard.arena import running as running_ratings
@@ -23,7 +24,6 @@ from tiltyard.arena.simulation.ledger import FIRST_DAY
 from tiltyard.arena.store import Store, events_in_order
 from tiltyard.arena.store.matchups import cast_votes
 from tiltyard.arena.votes import CastVote
-from tiltyard.boards import rate
 from tiltyard.files import write_lines
 from tiltyard.stats import rate_battles
 

@@ -7,6 +7,7 @@ import pytest
 
 from tests.records import replace
 from tests.sizes import size
+from tiltyard.analysis.boards import BradleyTerry, apart, apart_at_any_time
 from tiltyard.arena import VoteTable, published_estimator, vote_table
 from tiltyard.arena.offline import offline_board
 from tiltyard.arena.policy import IntervalRules
@@ -14,7 +15,6 @@ from tiltyard.arena.simulation import SimulationSettings, simulate
 from tiltyard.arena.simulation.ledger import MemoryArena
 from tiltyard.arena.simulation.population import Diligence, Regulars, World
 from tiltyard.arena.simulation.published import check_published, expected_board, ranks_hold
-from tiltyard.boards import BradleyTerry, apart, apart_at_any_time
 from tiltyard.data.battles import Outcome
 from tiltyard.stats import Covariance
 

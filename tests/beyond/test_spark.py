@@ -24,8 +24,8 @@ from msgspec.structs import asdict
 
 import tiltyard as ty
 from tests.missing import needs
-from tiltyard.boards import rate_by
-from tiltyard.boards.rating import InputOptions
+from tiltyard.analysis.boards import rate_by
+from tiltyard.analysis.boards.rating import InputOptions
 from tiltyard.errors import BadRow, BattleError, NoBattles, OptionError
 
 CLOSE = 1e-9

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.conftest import ROOT, Run
-from tiltyard.decisions import Assumptions, Goal, plan_difference
+from tiltyard.analysis.decisions import Assumptions, Goal, plan_difference
 
 RUN = ROOT / "tests" / "golden" / "tournament" / "run"
 PRICES = {"as_of": "2026-10-01", "models": {"house-judge": {"input": 1.0, "output": 10.0}}}

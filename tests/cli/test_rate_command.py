@@ -13,7 +13,7 @@ import pytest
 
 from oracles.labelled_worlds import LabelledWorld, battle_rows
 from tests.cli.conftest import Run
-from tiltyard.boards import estimator
+from tiltyard.analysis.boards import estimator
 
 ROW = {"model_a": "otter", "model_b": "heron", "winner": "model_a", "source": "human"}
 

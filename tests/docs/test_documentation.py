@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.manual import DOCS, PAGES, ROOT, Reader, blocks, name_of, workplace
-from tiltyard.boards import METHODS, Selection
+from tiltyard.analysis.boards import METHODS, Selection
 
 SERVING = DOCS / "tutorials" / "running-an-arena.md"  # runs beside a server: test_arena_tutorial.py
 

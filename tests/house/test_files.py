@@ -17,7 +17,7 @@ import pytest
 
 from tests.forked import PATIENCE_SECONDS
 from tests.house.sources import PATHS, nodes
-from tiltyard.boards.charts import save_chart
+from tiltyard.analysis.boards.charts import save_chart
 from tiltyard.files import copy_file, whole_file, write_arrays, write_bytes, write_json, write_lines, write_text
 
 APPENDS = "only grows, line by line; its module says how a torn last line is mended"
@@ -45,7 +45,7 @@ ELSEWHERE = {
     "web/heads.py": TEMPORARY,
     "render/share_card.py": "a picture in memory, which is sent or written by others",
     "data/battles/writing.py": UNDER_A_NAME,
-    "boards/charts.py": UNDER_A_NAME,
+    "analysis/boards/charts.py": UNDER_A_NAME,
     "arena/store/sqlite_files.py": f"{UNDER_A_NAME}; and empties a log of writes that belongs to no database any more",
 }
 """The modules besides `files` that write to a disk, and why each may."""

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.records import replace
-from tiltyard.boards import BradleyTerry
+from tiltyard.analysis.boards import BradleyTerry
 from tiltyard.data.battles import BattleTable, Codes, Outcome, Source
 
 Floats = NDArray[np.float64]

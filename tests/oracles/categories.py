@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from oracles.simulation import arena_battles, population_strengths, results
-from tiltyard.boards import BradleyTerry, rate_by
+from tiltyard.analysis.boards import BradleyTerry, rate_by
 from tiltyard.data.battles import BattleTable, Codes
 from tiltyard.errors import RatingError
 from tiltyard.stats import POINTS_PER_LOGIT
@@ -20,7 +20,7 @@ from tiltyard.stats import POINTS_PER_LOGIT
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tiltyard.boards import Leaderboard
+    from tiltyard.analysis.boards import Leaderboard
 
 
 @dataclass(frozen=True)

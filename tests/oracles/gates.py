@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from oracles.simulation import results
-from tiltyard.boards import BradleyTerry
+from tiltyard.analysis.boards import BradleyTerry
+from tiltyard.analysis.decisions.contrast import contrast
+from tiltyard.analysis.decisions.gate import Decision, decide
+from tiltyard.analysis.decisions.missing import Cases
 from tiltyard.data.battles import BattleTable, Codes
-from tiltyard.decisions.contrast import contrast
-from tiltyard.decisions.gate import Decision, decide
-from tiltyard.decisions.missing import Cases
 from tiltyard.errors import BattleError, RatingError
 from tiltyard.stats import POINTS_PER_LOGIT
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from oracles.simulation import population_strengths
-from tiltyard.boards import apart
+from tiltyard.analysis.boards import apart
 from tiltyard.stats import POINTS_PER_LOGIT, LabelledMatchups, PeopleFit, fit_with_people, half_widths, t_quantile
 from tiltyard.stats.tie_models import DAVIDSON
 

@@ -9,7 +9,7 @@ import numpy as np
 from tests.records import replace
 
 from oracles.simulation import results, table_of
-from tiltyard.boards import BradleyTerry
+from tiltyard.analysis.boards import BradleyTerry
 from tiltyard.data.battles import BattleTable, Codes
 from tiltyard.stats import POINTS_PER_LOGIT
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tiltyard.boards import BradleyTerry, PermutationElo
+from tiltyard.analysis.boards import BradleyTerry, PermutationElo
 from tiltyard.data.battles import BattleTable, Codes
 from tiltyard.stats import POINTS_PER_LOGIT, TIE_MODELS, PairCells
 from tiltyard.stats.bradley_terry import fit
@@ -24,7 +24,7 @@ from tiltyard.stats.bradley_terry import fit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tiltyard.boards import Leaderboard
+    from tiltyard.analysis.boards import Leaderboard
 
 UNCHECKED: dict[str, Any] = {"misfit": False}
 """The check of a fit changes no interval, and takes as long as the fit."""

@@ -15,12 +15,12 @@ import numpy as np
 from tests.records import replace
 
 from oracles.simulation import arena_battles, population_strengths, results, table_of
-from tiltyard.boards import BradleyTerry
+from tiltyard.analysis.boards import BradleyTerry
 from tiltyard.data.battles import BattleTable, Codes
 from tiltyard.stats import POINTS_PER_LOGIT
 
 if TYPE_CHECKING:
-    from tiltyard.boards import Leaderboard
+    from tiltyard.analysis.boards import Leaderboard
 
 TIE_PARAMETER = math.log(0.35)
 """ν = 0.35: 15 % of the battles of equals are ties."""

@@ -11,8 +11,8 @@ from oracles import placement_simulation as simulation
 from tests.cli.conftest import Run
 from tests.placement.conftest import example, only_folder, read_json, run_ok
 from tests.sizes import size
-from tiltyard.boards import Leaderboard, RatingEntry
-from tiltyard.boards.record import BoardSettings
+from tiltyard.analysis.boards import Leaderboard, RatingEntry
+from tiltyard.analysis.boards.record import BoardSettings
 from tiltyard.errors import OptionError
 from tiltyard.options import PlaceOptions
 from tiltyard.placement.robustness import families_of, sensitivity

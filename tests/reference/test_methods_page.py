@@ -12,9 +12,9 @@ import pytest
 import tiltyard as ty
 from tests.reference.fields import documented
 from tests.reference.pages import IN_FULL, METHODS, ROOT, anchor, code, sections, under
+from tiltyard.analysis.boards.text import EXTRA_COLUMNS, as_markdown
 from tiltyard.arena import BoardRow, OfflineRow, ValidityReport
 from tiltyard.arena.following import ModelFacts
-from tiltyard.boards.text import EXTRA_COLUMNS, as_markdown
 from tiltyard.judging import Bias
 from tiltyard.stats.judge_scale import PlacementVariance
 from tiltyard.tournament import EloLine, PairTally

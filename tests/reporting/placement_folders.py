@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 from run_folders import JUDGE, NASTY, WORDS, spoken
 
-from tiltyard.boards import Leaderboard, RatingsFile, as_table, rate
+from tiltyard.analysis.boards import Leaderboard, RatingsFile, as_table, rate
 from tiltyard.data.battles import Battle, Outcome, Source, write_battles
 from tiltyard.files import write_json, write_lines, write_text
 from tiltyard.judging import Judgment, Matchup, settle, to_battle

@@ -11,7 +11,7 @@ from tests.browsers import Tab
 from tests.reporting.placement_folders import Shape, make_placement
 
 import tiltyard as ty
-from tiltyard.decisions import RunComparison
+from tiltyard.analysis.decisions import RunComparison
 from tiltyard.reporting import comparison, comparison_page, read_run, run_behind, runs_page
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.sizes import size
+from tiltyard.analysis.boards import rate
 from tiltyard.arena import events as e
-from tiltyard.boards import rate
 from tiltyard.review import Review, ReviewResult
 from tiltyard.review.assignment import ReviewLog, assign
 from tiltyard.review.desk import DrawnItem, Links, Person, ReviewRecord

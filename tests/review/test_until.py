@@ -12,8 +12,8 @@ from starlette.testclient import TestClient
 
 from tests import within
 from tests.review.teams import MODELS, new_review, open_site, visitor
+from tiltyard.analysis.boards import rate
 from tiltyard.arena import events as e
-from tiltyard.boards import rate
 from tiltyard.errors import OptionError
 from tiltyard.review import (
     Review,

@@ -11,8 +11,8 @@ from scipy.sparse import csc_array
 
 from oracles.simulation import arena_battles, results, table_of
 from tests.records import replace
-from tiltyard.boards import BradleyTerry
-from tiltyard.boards.bradley_terry import zero_weights
+from tiltyard.analysis.boards import BradleyTerry
+from tiltyard.analysis.boards.bradley_terry import zero_weights
 from tiltyard.data.battles import BattleTable, Codes
 from tiltyard.stats import (
     POINTS_PER_LOGIT,
@@ -215,7 +215,7 @@ def test_places_by_sorting_are_places_by_comparing_every_two_intervals():
 def board_of_many(monkeypatch, rng, models: int = 150, **options):
     """A board whose intervals are drawn though there are few models, with its true strengths in points."""
     monkeypatch.setattr(intervals, "MANY_MODELS", 100)
-    monkeypatch.setattr("tiltyard.boards.bradley_terry.MANY_MODELS", 100)
+    monkeypatch.setattr("tiltyard.analysis.boards.bradley_terry.MANY_MODELS", 100)
     strength = rng.normal(0.0, 0.8, models)
     n = models * 20
     a, b = arena_battles(strength, n, rng)

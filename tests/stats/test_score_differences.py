@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import stdtrit
 
-from tiltyard.decisions.gate import PASSES, claims_of, decide
-from tiltyard.decisions.missing import Cases
+from tiltyard.analysis.decisions.gate import PASSES, claims_of, decide
+from tiltyard.analysis.decisions.missing import Cases
 from tiltyard.stats import (
     ScoreEstimate,
     ScoreSpread,

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.tournament.folder import ANSWERS, change, make_folder, read_lines, script, shown_as
-from tiltyard.boards import rate
+from tiltyard.analysis.boards import rate
 from tiltyard.data.battles import read_battles
 from tiltyard.errors import JudgingError
 from tiltyard.judging import RecordedJudge

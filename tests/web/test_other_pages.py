@@ -17,9 +17,9 @@ import tiltyard as ty
 from tests.records import replace
 from tests.web.board_fixtures import MODELS, NAMES, NEWCOMER, BoardSite, board_site, retire, week_of_votes
 from tests.web.sites import vote_once
+from tiltyard.analysis.decisions import EstimatedDifference
 from tiltyard.arena import CastVote, ContestedModel, Policy, VoteStanding
 from tiltyard.arena import events as e
-from tiltyard.decisions import EstimatedDifference
 from tiltyard.render import Html
 from tiltyard.reporting import weekly_markdown
 from tiltyard.reporting import weekly_text as said

@@ -17,9 +17,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from tiltyard.analysis.boards import BradleyTerry, Leaderboard
 from tiltyard.arena.policy import IntervalRules, SpeakFor
 from tiltyard.arena.votes import VoteTable
-from tiltyard.boards import BradleyTerry, Leaderboard
 from tiltyard.stats import RankIntervals, kendall_tau
 from tiltyard.types import Floats
 

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.boards import BradleyTerry
+from tiltyard.analysis.boards import BradleyTerry
 from tiltyard.data.battles import BattleTable, Codes, Outcome, Source
 from tiltyard.errors import OptionError, RatingError
 from tiltyard.stats import POINTS_PER_LOGIT, Covariance, t_quantile

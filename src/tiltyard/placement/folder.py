@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from tiltyard.boards import (
+from tiltyard.analysis.boards import (
     DEFAULT_INPUT,
     Leaderboard,
     RatingEntry,

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 import numpy as np
 
-from tiltyard.boards import CENTRE, REACH_NOTES, BradleyTerry, Leaderboard, RatingEntry
+from tiltyard.analysis.boards import CENTRE, REACH_NOTES, BradleyTerry, Leaderboard, RatingEntry
 from tiltyard.data.battles import BattleTable, Outcome, Source
 from tiltyard.judging import Judgment, VerdictLabel
 from tiltyard.placement.sampling import Belief

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.boards import Leaderboard
+from tiltyard.analysis.boards import Leaderboard
 from tiltyard.errors import OptionError, RatingError
 from tiltyard.placement.rating import to_points
 from tiltyard.stats import Anchors, CalibrationVerdicts, NewModelVerdicts, calibrate, place_on_scale

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.boards import CENTRE, RatingEntry, whole
+from tiltyard.analysis.boards import CENTRE, RatingEntry, whole
 from tiltyard.files import write_json
 from tiltyard.judging import (
     Clock,

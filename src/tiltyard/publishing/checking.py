@@ -20,8 +20,8 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from tiltyard.analysis.boards import RatingsFile
 from tiltyard.arena import Finding, KeptProof, check_witness
-from tiltyard.boards import RatingsFile
 from tiltyard.data.battles import read_battles, same_parquet
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.files import write_arrays

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.boards import (
+from tiltyard.analysis.boards import (
     RatingEntry,
     fit_sentences,
     fit_verdict,
@@ -24,8 +24,8 @@ from tiltyard.boards import (
     rank_text,
     select,
 )
+from tiltyard.analysis.decisions import RatingDifference
 from tiltyard.data.battles import MISSING, BattleTable, Codes, Outcome, concat
-from tiltyard.decisions import RatingDifference
 from tiltyard.publishing.columns import NAME as COLUMNS
 from tiltyard.publishing.folder import PublishedFile
 from tiltyard.publishing.publication import PROMPT, BoardPart, PublishedBoard, StaticSite, slug

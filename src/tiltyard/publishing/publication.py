@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.boards import CENTRE, RATING_MAX, BradleyTerry, Leaderboard, Selection
+from tiltyard.analysis.boards import CENTRE, RATING_MAX, BradleyTerry, Leaderboard, Selection
 from tiltyard.data.battles import FLAGS, MISSING, BattleTable, Codes, Column
 from tiltyard.errors import BattleError, OptionError, RatingError
 from tiltyard.options import BothBad, Inconsistent, PublishOptions, Ties

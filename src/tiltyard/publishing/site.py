@@ -15,10 +15,10 @@ from uuid import NAMESPACE_URL, uuid5
 
 import msgspec
 
-from tiltyard.boards import RatingEntry, RatingsFile, Solved, rank_text
+from tiltyard.analysis.boards import RatingEntry, RatingsFile, Solved, rank_text
+from tiltyard.analysis.decisions import RatingDifference, compare_in
 from tiltyard.data.battles import write_battles, write_lines
 from tiltyard.data.schemas import schema_text
-from tiltyard.decisions import RatingDifference, compare_in
 from tiltyard.errors import BattleError, RatingError
 from tiltyard.files import json_text
 from tiltyard.publishing.columns import NAME as COLUMNS

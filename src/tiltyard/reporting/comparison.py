@@ -9,9 +9,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.boards import percent
-from tiltyard.data.battles import BattleTable
-from tiltyard.decisions import (
+from tiltyard.analysis.boards import percent
+from tiltyard.analysis.decisions import (
     EntrantChange,
     EstimatedDifference,
     PromptScore,
@@ -19,7 +18,8 @@ from tiltyard.decisions import (
     RunComparison,
     ScoreDifference,
 )
-from tiltyard.decisions import render as words
+from tiltyard.analysis.decisions import render as words
+from tiltyard.data.battles import BattleTable
 from tiltyard.judging import read_object, require
 from tiltyard.render import Html, environment, page, plural, svg
 from tiltyard.reporting.grid import (

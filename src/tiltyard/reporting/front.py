@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from tiltyard.decisions import FEWEST_PROMPTS, compare_models
+from tiltyard.analysis.decisions import FEWEST_PROMPTS, compare_models
 from tiltyard.errors import TiltyardError
 from tiltyard.judging import panel_members
 from tiltyard.options import CompareOptions

@@ -115,7 +115,7 @@ class GridRow:
 
 def cells_by_prompt(battles: BattleTable, models: Sequence[str]) -> dict[str, list[GridCell | None]]:
     """For every prompt a cell for each of these models, in their order; empty where prompts are unknown."""
-    from tiltyard.decisions import results_of_a  # the live site draws grids without it
+    from tiltyard.analysis.decisions import results_of_a  # the live site draws grids without it
 
     if PROMPT not in battles.columns or not models:
         return {}

@@ -8,7 +8,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from tiltyard.boards import CENTRE, fit_sentences, fit_verdict, rank_text
+from tiltyard.analysis.boards import CENTRE, fit_sentences, fit_verdict, rank_text
 from tiltyard.data.battles import read_missing
 from tiltyard.files import write_text
 from tiltyard.judging import read_object, read_record, require

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.boards import Leaderboard, RatingEntry, RatingsFile, footnotes, headline, interval_head
+from tiltyard.analysis.boards import Leaderboard, RatingEntry, RatingsFile, footnotes, headline, interval_head
 from tiltyard.data.bank import Prompt
 from tiltyard.data.battles import Outcome
 from tiltyard.errors import BattleError, RunFolderError

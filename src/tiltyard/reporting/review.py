@@ -6,7 +6,7 @@ import math
 
 import msgspec
 
-from tiltyard.boards import Leaderboard, RatingEntry
+from tiltyard.analysis.boards import Leaderboard, RatingEntry
 from tiltyard.render import page, svg
 from tiltyard.reporting.page import own_file
 from tiltyard.review import (

@@ -13,7 +13,7 @@ from zipfile import BadZipFile
 import msgspec
 import numpy as np
 
-from tiltyard.boards import RatingsFile, rate
+from tiltyard.analysis.boards import RatingsFile, rate
 from tiltyard.data.bank import Image, Prompt, count_images, is_image_type
 from tiltyard.data.battles import BATTLES
 from tiltyard.errors import BankError, BattleError, RunFolderError, TiltyardError

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.decisions.compare_scores import compare_scores
+from tiltyard.analysis.decisions.compare_scores import compare_scores
 from tiltyard.errors import TiltyardError
 from tiltyard.judging import SCALES, read_lines
 from tiltyard.options import CompareOptions

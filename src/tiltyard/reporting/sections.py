@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.boards import (
+from tiltyard.analysis.boards import (
     BradleyTerry,
     Leaderboard,
     RatingEntry,

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from tiltyard.analysis.boards import MisfitFacts, fit_sentences, fit_verdict
 from tiltyard.arena import NOT_BLIND, FailingModel, Note, Publication, Rule, WeeklyReport
 from tiltyard.arena.matchmaking import THREE_SIGMA
-from tiltyard.boards import MisfitFacts, fit_sentences, fit_verdict
 from tiltyard.render import Table, day, markdown_text, percent, plural, points, signed_percent
 
 QUALITY_FINE = "No both-bad rate rose or is high."

@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
+from tiltyard.analysis.boards import Leaderboard, rate
+from tiltyard.analysis.decisions import compare_models
 from tiltyard.arena import SECOND, Choice
 from tiltyard.arena.store import Store, comments_on, prompt_texts, text_answers
-from tiltyard.boards import Leaderboard, rate
-from tiltyard.decisions import compare_models
 from tiltyard.errors import TiltyardError
 from tiltyard.files import write_lines
 from tiltyard.options import CompareOptions

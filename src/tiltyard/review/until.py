@@ -12,7 +12,7 @@ import re
 
 import msgspec
 
-from tiltyard.boards import Leaderboard
+from tiltyard.analysis.boards import Leaderboard
 from tiltyard.errors import OptionError
 from tiltyard.stats import FIRST_LOOK, POINTS_PER_LOGIT, anytime_half_width
 

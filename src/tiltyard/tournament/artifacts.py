@@ -16,7 +16,7 @@ from typing import Any, TypedDict
 import msgspec
 import numpy as np
 
-from tiltyard.boards import start_hashing
+from tiltyard.analysis.boards import start_hashing
 from tiltyard.data.bank import EarlierTurn, Image, PlainValue, Prompt, responses_path
 from tiltyard.data.battles import Battle
 from tiltyard.files import file_sha256, write_arrays, write_json, write_lines, write_text

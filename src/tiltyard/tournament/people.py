@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.boards import BradleyTerry, Leaderboard, RatingsFile, Selection, as_table, rate_with_people
+from tiltyard.analysis.boards import BradleyTerry, Leaderboard, RatingsFile, Selection, as_table, rate_with_people
 from tiltyard.data.battles import (
     SIDES,
     Opened,

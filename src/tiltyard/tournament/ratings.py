@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.boards import CENTRE, BradleyTerry, Coefficient, Leaderboard, RatingsFile, coefficients
+from tiltyard.analysis.boards import CENTRE, BradleyTerry, Coefficient, Leaderboard, RatingsFile, coefficients
+from tiltyard.analysis.decisions import mean_result, results_of_a
+from tiltyard.analysis.decisions.contrast import contrast
 from tiltyard.data.bank import STYLE, AnswerStyles
 from tiltyard.data.battles import BattleTable, Codes, Outcome, Source
-from tiltyard.decisions import mean_result, results_of_a
-from tiltyard.decisions.contrast import contrast
 from tiltyard.errors import TiltyardError
 from tiltyard.judging import MOST_INCONSISTENT, BiasCounts, Case, Judgment, to_battle
 from tiltyard.render import Table

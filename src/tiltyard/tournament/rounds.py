@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from tiltyard.boards import Leaderboard, RoundsFacts, percent
+from tiltyard.analysis.boards import Leaderboard, RoundsFacts, percent
 from tiltyard.data.battles import Outcome
 from tiltyard.errors import OptionError
 from tiltyard.files import write_json

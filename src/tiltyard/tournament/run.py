@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.boards import RatingsFile, as_table
+from tiltyard.analysis.boards import RatingsFile, as_table
 from tiltyard.data.bank import AnswerStyles, PlainValue
 from tiltyard.errors import OptionError
 from tiltyard.files import remove_unfinished, write_json

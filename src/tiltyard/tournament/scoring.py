@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from tiltyard.analysis.decisions import ScoreBoard
+from tiltyard.analysis.decisions.score_board import score_board
 from tiltyard.data.battles import Source
 from tiltyard.data.scores import ReadScoresOptions, ScoreTable, holds_scores, read_scores
-from tiltyard.decisions import ScoreBoard
-from tiltyard.decisions.score_board import score_board
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.files import write_json, write_lines
 from tiltyard.judging import Case, JudgedAnswer, JudgingResult, Judgment, Scoring, Verdict, scores_of

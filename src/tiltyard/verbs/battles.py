@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.boards import Evaluator as Evaluator
-from tiltyard.boards import RatingsFile, rate, write_eval_records
+from tiltyard.analysis.boards import Evaluator as Evaluator
+from tiltyard.analysis.boards import RatingsFile, rate, write_eval_records
 from tiltyard.data.battles import BadRows, BattleStats, Opened, Peek, battle_stats, find_problems, peek
 from tiltyard.data.battles import kind_to_write as kind_to_write
 from tiltyard.data.battles import read_battles as read_battles

@@ -7,10 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tiltyard.boards import Leaderboard, RatingsFile
-from tiltyard.data.battles import Opened
-from tiltyard.data.scores import ReadScoresOptions, holds_scores
-from tiltyard.decisions import (
+from tiltyard.analysis.boards import Leaderboard, RatingsFile
+from tiltyard.analysis.decisions import (
     Difference,
     MetricsComparison,
     RatingDifference,
@@ -22,7 +20,9 @@ from tiltyard.decisions import (
     compare_runs,
     is_run_folder,
 )
-from tiltyard.decisions.compare_scores import compare_scores
+from tiltyard.analysis.decisions.compare_scores import compare_scores
+from tiltyard.data.battles import Opened
+from tiltyard.data.scores import ReadScoresOptions, holds_scores
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.options import CompareOptions, accepts_options
 from tiltyard.verbs.places import open_battles
@@ -85,7 +85,7 @@ def _page_of_scores(answer: ScoreDifference | MetricsComparison) -> str:
 
 def _page_of_models(battles: Any, options: CompareOptions, answer: RatingDifference) -> str:
     """The self-contained page with the grid of prompts, from the counted battles behind the answer."""
-    from tiltyard.boards import Selection, select
+    from tiltyard.analysis.boards import Selection, select
     from tiltyard.data.battles import concat, read_battles
     from tiltyard.options import ReadingOptions
     from tiltyard.reporting import comparison_page, run_behind

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.boards import BoardsByValue, EloReport, Leaderboard
-from tiltyard.decisions import (
+from tiltyard.analysis.boards import BoardsByValue, EloReport, Leaderboard
+from tiltyard.analysis.decisions import (
     Difference,
     GateResult,
     MetricsComparison,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tiltyard.decisions import (
+from tiltyard.analysis.decisions import (
     Difference,
     GateResult,
     MetricsComparison,

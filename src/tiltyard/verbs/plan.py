@@ -8,9 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tiltyard.boards import check_whole
-from tiltyard.data.scores import ReadScoresOptions, holds_scores
-from tiltyard.decisions import (
+from tiltyard.analysis.boards import check_whole
+from tiltyard.analysis.decisions import (
     POINTS,
     Assumptions,
     CallPrice,
@@ -21,6 +20,7 @@ from tiltyard.decisions import (
     plan_from_scores,
     plan_top,
 )
+from tiltyard.data.scores import ReadScoresOptions, holds_scores
 from tiltyard.errors import OptionError, OptionValue, TiltyardError
 from tiltyard.judging import utc_now
 from tiltyard.llm import PriceTable, Usage, how_to_state_prices, is_old, user_price_file

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.boards import RatingsFile
+from tiltyard.analysis.boards import RatingsFile
+from tiltyard.analysis.decisions import battle_source, is_run_folder
 from tiltyard.data.battles import BattleTable, find_parts, read_battles
 from tiltyard.data.battles.missing_verdicts import missing_verdicts
-from tiltyard.decisions import battle_source, is_run_folder
 from tiltyard.errors import RunFolderError, TiltyardError
 from tiltyard.judging import read_object
 from tiltyard.options import PublishOptions, ReadingOptions, accepts_options

@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec import structs
 
-from tiltyard.boards import SUFFIXES as SUFFIXES
-from tiltyard.boards import (
+from tiltyard.analysis.boards import SUFFIXES as SUFFIXES
+from tiltyard.analysis.boards import (
     BoardsByValue,
     Estimator,
     Leaderboard,
@@ -20,11 +20,11 @@ from tiltyard.boards import (
     open_source,
     rate_with,
 )
-from tiltyard.boards import check_path as check_path
-from tiltyard.boards import rate_by as boards_by_value
+from tiltyard.analysis.boards import check_path as check_path
+from tiltyard.analysis.boards import rate_by as boards_by_value
+from tiltyard.analysis.decisions import ABOUT_BATTLES, ScoreBoard, ScoreBoards, score_boards
 from tiltyard.data.battles import BattleTable, Opened, check_tie_band
 from tiltyard.data.scores import ReadScoresOptions, as_battles, holds_scores, read_scores
-from tiltyard.decisions import ABOUT_BATTLES, ScoreBoard, ScoreBoards, score_boards
 from tiltyard.errors import Message, OptionError, OptionValue, RatingError
 from tiltyard.options import BoardOptions, RateOptions, ScoreBoardOptions, VerbOptions, accepts_options, options_of
 

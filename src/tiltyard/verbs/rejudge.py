@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.boards import RatingsFile
+from tiltyard.analysis.boards import RatingsFile
 from tiltyard.errors import ConfigError, OptionError, RunFolderError, TiltyardError
 from tiltyard.files import file_sha256, write_json
 from tiltyard.judging import (

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from tiltyard.analysis.decisions import EstimatedDifference, compare_in
 from tiltyard.arena import (
     HOUR,
     OFFICIAL_FROM,
@@ -45,7 +46,6 @@ from tiltyard.arena import (
 from tiltyard.arena.following import ModelFacts, Snapshot
 from tiltyard.arena.model_detail import model_detail
 from tiltyard.data.battles import Outcome
-from tiltyard.decisions import EstimatedDifference, compare_in
 from tiltyard.errors import TiltyardError
 from tiltyard.reporting import GridCell, GridRow
 from tiltyard.reporting.grid import grid

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from tiltyard.analysis.decisions import POINTS, EstimatedDifference, side
 from tiltyard.arena import KEPT, MODEL_VOTES, OFTEN, SHADOW_PHASE, LiveBoard, rate_options
 from tiltyard.arena.following import Snapshot
 from tiltyard.arena.store import (
@@ -25,7 +26,6 @@ from tiltyard.arena.store import (
     model_reasons,
     week_texts,
 )
-from tiltyard.decisions import POINTS, EstimatedDifference, side
 from tiltyard.errors import ArenaError
 from tiltyard.render import Html, shortened
 from tiltyard.reporting import rule_numbers, week_view, worth_knowing

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tiltyard as ty
-from tiltyard.boards import rate_with
-from tiltyard.boards.rating import InputOptions
+from tiltyard.analysis.boards import rate_with
+from tiltyard.analysis.boards.rating import InputOptions
 from tiltyard.data.battles import ScoredAnswer, ScoredRun, battle_score, find_problems, pair_scores, peek, read_battles
 from tiltyard.data.battles.eval_logs import ROUNDING, UNPAIRED
 from tiltyard.data.battles.frames import frame_columns

@@ -13,6 +13,7 @@ from dataclasses import replace
 import msgspec
 import numpy as np
 
+from tiltyard.analysis.boards import BradleyTerry, Leaderboard
 from tiltyard.arena.board import Evidence, live_board, official_order
 from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.following.replay import evidence_of, replay
@@ -22,7 +23,6 @@ from tiltyard.arena.publication import Badge
 from tiltyard.arena.simulation.population import World
 from tiltyard.arena.state import ArenaState
 from tiltyard.arena.votes import VoteColumns, VoteTable, vote_table
-from tiltyard.boards import BradleyTerry, Leaderboard
 from tiltyard.data.battles import BattleTable, Outcome, Source
 from tiltyard.errors import BattleError, RatingError
 from tiltyard.stats import LOGITS_PER_POINT
