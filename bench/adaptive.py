@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from bench.measure import ROOT, Row
-from tiltyard.judging import AdaptiveRounds, Design, ImaginedWorld, RoundGoal, RoundSettings, estimate
-from tiltyard.judging.adaptive import play
+from tiltyard.judge.verdicts import AdaptiveRounds, Design, ImaginedWorld, RoundGoal, RoundSettings, estimate
+from tiltyard.judge.verdicts.adaptive import play
 from tiltyard.stats import bonferroni_cuts, t_quantile
 
 TIES = 0.15
@@ -152,10 +152,10 @@ def replayed(times: int) -> dict[str, Any]:
 
 def _demo() -> dict[str, tuple[Design, Any, Any]]:
     """The demo's tournament as designs with the outcome of every case."""
-    from tiltyard.judging import judge
+    from tiltyard.judge.tournament import asking_parts, load_setup, make_judge, make_judging_plan, make_plan
+    from tiltyard.judge.tournament.rounds import make_states, outcomes_of
+    from tiltyard.judge.verdicts import judge
     from tiltyard.options import RunOptions
-    from tiltyard.tournament import asking_parts, load_setup, make_judge, make_judging_plan, make_plan
-    from tiltyard.tournament.rounds import make_states, outcomes_of
 
     config = ROOT / "src" / "tiltyard" / "demo" / "material" / "tournament.yaml"
     plan = make_plan(load_setup(config), RunOptions(mode="headline"))

@@ -116,7 +116,7 @@ def folder() -> Path:
 def material(pairs: int) -> dict[str, Any]:
     """What a plan is built from: prompts, every entrant's answers, planned matchups, the rubric."""
     from tiltyard.data.bank import Prompt, Response
-    from tiltyard.judging import Matchup, default_rubric
+    from tiltyard.judge.verdicts import Matchup, default_rubric
 
     names = [f"p{number:05d}" for number in range(-(-pairs // len(PAIRS)))]
     responses = {
@@ -139,16 +139,16 @@ def material(pairs: int) -> dict[str, Any]:
 
 
 def questions(given: dict[str, Any]) -> Any:
-    from tiltyard.judging import JudgeSettings, JudgingPlan
-    from tiltyard.judging.language_model import Questions
+    from tiltyard.judge.verdicts import JudgeSettings, JudgingPlan
+    from tiltyard.judge.verdicts.language_model import Questions
 
     return Questions(JudgingPlan.build(**given), JudgeSettings(model=MODEL))
 
 
 def judge_with(provider: Any, where: Path, **asking: Any) -> Any:
     """A language-model judge with its cache in a folder."""
-    from tiltyard.judging import JudgeSettings, LanguageModelJudge
-    from tiltyard.llm import AskingParts, AskingSettings, PriceTable
+    from tiltyard.judge.llm import AskingParts, AskingSettings, PriceTable
+    from tiltyard.judge.verdicts import JudgeSettings, LanguageModelJudge
 
     parts = AskingParts(prices=PriceTable.load(), settings=AskingSettings(**asking), notice=lambda _: None)
     return LanguageModelJudge(provider, JudgeSettings(model=MODEL), folder=where, asking=parts)
@@ -156,7 +156,7 @@ def judge_with(provider: Any, where: Path, **asking: Any) -> Any:
 
 async def judged(given: dict[str, Any], model: Any) -> dict[str, int]:
     """From plan to judgments: how many pairs ended how."""
-    from tiltyard.judging import JudgingPlan, judge
+    from tiltyard.judge.verdicts import JudgingPlan, judge
 
     ended: Counter[str] = Counter()
     for one in (await judge(JudgingPlan.build(**given), model)).judgments[DIMENSION]:
@@ -171,8 +171,8 @@ def write_cache(where: Path, entries: Iterator[tuple[str, bool, str]]) -> None:
     """A verdict cache of (key, swapped, verdict), written at once."""
     import msgspec
 
-    from tiltyard.judging import Verdict, VerdictLabel
-    from tiltyard.judging.cache import cache_path
+    from tiltyard.judge.verdicts import Verdict, VerdictLabel
+    from tiltyard.judge.verdicts.cache import cache_path
 
     with cache_path(where, DIMENSION).open("wb") as file:
         for key, swapped, said in entries:
@@ -203,7 +203,7 @@ def planned(pairs: int) -> Task:
 
 def settled(pairs: int) -> Task:
     """All of it: plan, questions, a cache that holds every answer, judgments."""
-    from tiltyard.llm.providers.scripted import ScriptedProvider
+    from tiltyard.judge.llm.providers.scripted import ScriptedProvider
 
     given, where, kinds = material(pairs), folder(), itertools.cycle(KINDS.values())
     write_cache(
@@ -229,7 +229,7 @@ def _keys(entries: int) -> Iterator[str]:
 def cached(entries: int, what: str) -> Task:
     """Open a cache (read every line, and index it); or look up every key, computing it included: whether it is there,
     or the whole verdict."""
-    from tiltyard.judging import VerdictCache
+    from tiltyard.judge.verdicts import VerdictCache
 
     where = folder()
     write_cache(where, ((key, False, "A") for key in _keys(entries)))
@@ -261,7 +261,7 @@ def _asked(server: Any, answers: int) -> dict[str, Any]:
 
 def requests_ours(requests: int, latency: float) -> Task:
     """Our judge, from plan to judgments: questions, requests, verdicts on disk, pairs settled."""
-    from tiltyard.llm.providers.anthropic import AnthropicProvider
+    from tiltyard.judge.llm.providers.anthropic import AnthropicProvider
 
     given, server = material(requests // 2), _server(latency)
 
@@ -316,8 +316,8 @@ def batch_collected(requests: int) -> Task:
     """
     import psutil
 
-    from tiltyard.llm.provider import BatchLimits
-    from tiltyard.llm.providers.scripted import ScriptedBatchProvider
+    from tiltyard.judge.llm.provider import BatchLimits
+    from tiltyard.judge.llm.providers.scripted import ScriptedBatchProvider
 
     given, held, replies, process = material(requests // 2), [], itertools.count(), psutil.Process()
 

@@ -1,6 +1,6 @@
 """Have two answers judged in both orders, without a key: the judge is a small function.
 
-A real judge is made with `tiltyard.llm.providers.make_provider("claude-…")` and takes the place of `ScriptedProvider`;
+A real judge is made with `tiltyard.judge.llm.providers.make_provider("claude-…")` and takes the place of `ScriptedProvider`;
 nothing else changes. Verdicts are kept in a folder, so a second run asks nothing.
 
 Run it: python examples/judge_a_pair.py
@@ -11,9 +11,9 @@ import tempfile
 from pathlib import Path
 
 from tiltyard.data.bank import Prompt
-from tiltyard.judging import Case, JudgeSettings, JudgingPlan, LanguageModelJudge, Matchup, default_rubric, judge
-from tiltyard.llm import AskingParts, PriceTable
-from tiltyard.llm.providers.scripted import ScriptedProvider
+from tiltyard.judge.llm import AskingParts, PriceTable
+from tiltyard.judge.llm.providers.scripted import ScriptedProvider
+from tiltyard.judge.verdicts import Case, JudgeSettings, JudgingPlan, LanguageModelJudge, Matchup, default_rubric, judge
 
 PROMPT = Prompt(prompt_id="tides", text="Why are there tides?")
 ANSWERS = {

@@ -20,7 +20,7 @@ import typer.main
 
 import tiltyard
 from tiltyard.cli import main
-from tiltyard.llm.providers import http
+from tiltyard.judge.llm.providers import http
 
 LATE = (
     "altair",

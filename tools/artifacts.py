@@ -18,15 +18,12 @@ from tiltyard.arena import BoardRow, HeadFile, LiveBoard, Publication, Record, V
 from tiltyard.arena.simulation import SimulationResult
 from tiltyard.data.bank import Prompt
 from tiltyard.data.battles import BattleStats
-from tiltyard.judging import JudgeCheck, Judgment, Verdict
-from tiltyard.llm import Usage
-from tiltyard.llm.generation import FailedPrompt
-from tiltyard.placement import CalibrationLine, Panel, PlacementManifest, PlacementText
-from tiltyard.placement.folder import JudgeAgainstPeople
-from tiltyard.placement.robustness import FamilyCheck, Sensitivity
-from tiltyard.publishing.folder import PublishedManifest
-from tiltyard.stats import Estimate
-from tiltyard.tournament import (
+from tiltyard.judge.llm import Usage
+from tiltyard.judge.llm.generation import FailedPrompt
+from tiltyard.judge.placement import CalibrationLine, Panel, PlacementManifest, PlacementText
+from tiltyard.judge.placement.folder import JudgeAgainstPeople
+from tiltyard.judge.placement.robustness import FamilyCheck, Sensitivity
+from tiltyard.judge.tournament import (
     AnswerLine,
     BaselineTable,
     DimensionScores,
@@ -36,9 +33,12 @@ from tiltyard.tournament import (
     MatchLine,
     PairTally,
 )
-from tiltyard.tournament.artifacts import RunManifest
-from tiltyard.tournament.rounds import RoundsFile
-from tiltyard.tournament.scoring import ScoreRow
+from tiltyard.judge.tournament.artifacts import RunManifest
+from tiltyard.judge.tournament.rounds import RoundsFile
+from tiltyard.judge.tournament.scoring import ScoreRow
+from tiltyard.judge.verdicts import JudgeCheck, Judgment, Verdict
+from tiltyard.publishing.folder import PublishedManifest
+from tiltyard.stats import Estimate
 from tiltyard.verbs.rejudge import ChangedRun
 from tiltyard.web.leaderboard import DayFile, LeaderboardFile, LiveBoardAnswer, PartFile
 from tiltyard.web.model import ModelAnswer

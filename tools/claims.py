@@ -213,14 +213,16 @@ CLAIMS = (
         "tests/analysis/boards/test_real_boards.py::test_evalicas_golden_counts_win_rates_and_strengths",
         "tests/analysis/boards/test_real_boards.py::"
         "test_alpaca_eval_win_rates_are_the_published_ones_where_the_rows_are_the_published_rows",
-        "tests/judging/test_people.py::test_published_judges_agree_with_the_crowd_as_published",
+        "tests/judge/verdicts/test_people.py::test_published_judges_agree_with_the_crowd_as_published",
     ),
-    proved("**A failure is never data.**", "tests/judging/test_any_reply.py", "tests/data/battles/test_bad_rows.py"),
+    proved(
+        "**A failure is never data.**", "tests/judge/verdicts/test_any_reply.py", "tests/data/battles/test_bad_rows.py"
+    ),
     proved(
         "**Nothing is lost.**",
         "tests/arena/test_crash.py",
-        "tests/tournament/test_interrupts.py",
-        "tests/placement/test_place_kill_and_resume.py",
+        "tests/judge/tournament/test_interrupts.py",
+        "tests/judge/placement/test_place_kill_and_resume.py",
     ),
     proved("**Voting is blind on every page.**", "tests/web/test_blind_pages.py"),
     proved("**A vote cannot be undone once its names are known.**", "tests/arena/test_reveal.py"),

@@ -41,8 +41,8 @@ GROUPS = {
         *("tiltyard.arena.churn", "tiltyard.arena.bounded_influence", "tiltyard.arena.matchmaking.fairness"),
     ),
     "judging": (
-        *("tiltyard.judging.reading", "tiltyard.judging.records", "tiltyard.judging.questions"),
-        *("tiltyard.judging.language_model", "tiltyard.judging.cache", "tiltyard.judging.plan"),
+        *("tiltyard.judge.verdicts.reading", "tiltyard.judge.verdicts.records", "tiltyard.judge.verdicts.questions"),
+        *("tiltyard.judge.verdicts.language_model", "tiltyard.judge.verdicts.cache", "tiltyard.judge.verdicts.plan"),
     ),
     "arena rules": (
         *("tiltyard.arena.policy", "tiltyard.arena.commands", "tiltyard.arena.voting", "tiltyard.arena.integrity"),

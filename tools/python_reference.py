@@ -14,13 +14,13 @@ from typing import Any
 from settings_reference import attribute_docs, meanings, table
 
 FURTHER = {
-    "tiltyard.llm": """provider.ModelName provider.parse_model_name providers.make_provider provider.Provider
+    "tiltyard.judge.llm": """provider.ModelName provider.parse_model_name providers.make_provider provider.Provider
         provider.BatchProvider providers.scripted.ScriptedProvider prices.PriceTable prices.Price asking.AskingSettings
         asking.Budget provider.Request provider.Reply provider.Usage asking.Ask runner.ask_all""",
     "tiltyard.stats": """proportions.Estimate proportions.share proportions.cohen_kappa proportions.wilson
         calibration.calibration""",
-    "tiltyard.tournament": "config.load_setup config.Config ratings.rate_dimension ratings.EloLine",
-    "tiltyard.placement": """plan.PlaceOptions rating.Recipe folder.read_recipe folder.rate_folder folder.remake
+    "tiltyard.judge.tournament": "config.load_setup config.Config ratings.rate_dimension ratings.EloLine",
+    "tiltyard.judge.placement": """plan.PlaceOptions rating.Recipe folder.read_recipe folder.rate_folder folder.remake
         sampling.read_panel stopping.Until stopping.critical""",
     "tiltyard.arena": """policy.Policy policy.read_policy service.Arena board.live_board board.LiveBoard board.BoardRow
         offline.offline_board offline.OfflineRow simulation.simulate simulation.SimulationSettings
@@ -35,7 +35,7 @@ FURTHER = {
         BudgetReached RunFolderError OptionError MissingExtra ArenaError StoreError""",
 }
 """The public names of modules that export none themselves."""
-EXPORTING = "tiltyard tiltyard.data.battles tiltyard.analysis.boards tiltyard.data.bank tiltyard.judging tiltyard.analysis.decisions"
+EXPORTING = "tiltyard tiltyard.data.battles tiltyard.analysis.boards tiltyard.data.bank tiltyard.judge.verdicts tiltyard.analysis.decisions"
 MODULES = (*EXPORTING.split(), *FURTHER)
 TYPES = {
     "tiltyard.data.battles.reading": "BattleData",
@@ -44,10 +44,10 @@ TYPES = {
     "tiltyard.data.battles.table": "Column",
     "tiltyard.analysis.boards.rating": "Estimator",
     "tiltyard.options": "OnBad Method Ties Interval BothBad Inconsistent",
-    "tiltyard.judging.reading": "ReplyForm",
-    "tiltyard.judging.questions": "Orders",
-    "tiltyard.judging.verdicts": "OnVerdict",
-    "tiltyard.llm.asking": "Watch",
+    "tiltyard.judge.verdicts.reading": "ReplyForm",
+    "tiltyard.judge.verdicts.questions": "Orders",
+    "tiltyard.judge.verdicts.verdicts": "OnVerdict",
+    "tiltyard.judge.llm.asking": "Watch",
 }
 """Names that signatures use for types, by the module that defines them."""
 

@@ -25,16 +25,16 @@ import msgspec
 
 from tiltyard.data.bank import responses_path
 from tiltyard.files import file_sha256, write_json, write_lines, write_text
-from tiltyard.judging import TEMPLATE_VERSION, JudgingPlan, judge
+from tiltyard.judge.tournament import asking_parts, load_setup, make_judge, make_plan
+from tiltyard.judge.verdicts import TEMPLATE_VERSION, JudgingPlan, judge
 from tiltyard.options import GenerateOptions, RunOptions
-from tiltyard.tournament import asking_parts, load_setup, make_judge, make_plan
 from tiltyard.verbs.generate import fill_answers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tiltyard.judging import Case, Judgment
-    from tiltyard.tournament import RunPlan, Setup
+    from tiltyard.judge.tournament import RunPlan, Setup
+    from tiltyard.judge.verdicts import Case, Judgment
 
 MATERIAL = Path(__file__).parent.parent / "src" / "tiltyard" / "demo" / "material"
 JUDGE = "local/qwen2.5-coder-1.5b-instruct"

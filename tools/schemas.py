@@ -21,10 +21,10 @@ from tiltyard.analysis.boards.text import EXTRA_COLUMNS
 from tiltyard.data.bank import Prompt, Response
 from tiltyard.data.battles import FLAGS, OUTCOME_LABELS, SOURCE_LABELS, Battle
 from tiltyard.data.schemas import SCHEMAS, schema_file
-from tiltyard.placement import PlacementManifest
-from tiltyard.placement.folder import PlacementFacts, StartedManifest
-from tiltyard.tournament.artifacts import RunManifest
-from tiltyard.tournament.config import Config
+from tiltyard.judge.placement import PlacementManifest
+from tiltyard.judge.placement.folder import PlacementFacts, StartedManifest
+from tiltyard.judge.tournament.artifacts import RunManifest
+from tiltyard.judge.tournament.config import Config
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, TypedDict
 
-from tiltyard.llm import Usage
+from tiltyard.judge.llm import Usage
 
 
 class Diagnostics(TypedDict, total=False):

@@ -15,11 +15,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.judging.cases import PRICES, verdict
+from tests.judge.verdicts.cases import PRICES, verdict
 from tests.sizes import size
 from tiltyard.data.bank import Prompt, Response
 from tiltyard.errors import Refused
-from tiltyard.judging import (
+from tiltyard.judge.llm import Ask, AskingParts, AskingSettings, Reply, Request, ask_all
+from tiltyard.judge.llm.batches import COMFORTABLE_BYTES
+from tiltyard.judge.llm.provider import BatchLimits, BatchState
+from tiltyard.judge.llm.providers.scripted import ScriptedBatchProvider
+from tiltyard.judge.tournament import rate_all
+from tiltyard.judge.tournament.artifacts import write_matches, write_verdicts
+from tiltyard.judge.tournament.config import EloSettings
+from tiltyard.judge.tournament.plan import MatchList, build_matches
+from tiltyard.judge.tournament.ratings import rate_dimension, settled_battles
+from tiltyard.judge.verdicts import (
     JudgeSettings,
     JudgingPlan,
     Judgment,
@@ -31,17 +40,8 @@ from tiltyard.judging import (
     judge,
     settle,
 )
-from tiltyard.judging import cache as cache_module
-from tiltyard.judging.language_model import OpenQuestions, QuestionKeys, Questions
-from tiltyard.llm import Ask, AskingParts, AskingSettings, Reply, Request, ask_all
-from tiltyard.llm.batches import COMFORTABLE_BYTES
-from tiltyard.llm.provider import BatchLimits, BatchState
-from tiltyard.llm.providers.scripted import ScriptedBatchProvider
-from tiltyard.tournament import rate_all
-from tiltyard.tournament.artifacts import write_matches, write_verdicts
-from tiltyard.tournament.config import EloSettings
-from tiltyard.tournament.plan import MatchList, build_matches
-from tiltyard.tournament.ratings import rate_dimension, settled_battles
+from tiltyard.judge.verdicts import cache as cache_module
+from tiltyard.judge.verdicts.language_model import OpenQuestions, QuestionKeys, Questions
 
 RUBRIC = Rubric("clarity", "7", "Prefer the clearer answer.")
 ENTRANTS = tuple(f"entrant-{number}" for number in range(5))
@@ -200,7 +200,7 @@ def test_some_thirty_bytes_of_a_judgment_are_kept_for_its_ratings(tmp_path: Path
 
 
 def test_battles_made_when_they_are_looked_at_are_the_battles_of_the_judgments(tmp_path: Path) -> None:
-    from tiltyard.judging import to_battle
+    from tiltyard.judge.verdicts import to_battle
 
     rows = list(ManyJudgments(40))
     standing = rate_dimension("clarity", rows, EloSettings(n_perms=2), "judge-1")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
-from tests.tournament.folder import change, make_folder, script
+from tests.judge.tournament.folder import change, make_folder, script
 from tiltyard.verbs.asking import to_end
 
 RUN = ("run", "tournament.yaml", "--mode", "headline", "--output-dir", "run", "--yes")

@@ -13,7 +13,7 @@ import typer
 
 import tiltyard as ty
 from tests.cli.conftest import ROOT, Run
-from tests.tournament.folder import make_folder, script
+from tests.judge.tournament.folder import make_folder, script
 from tiltyard.cli.main import make_app
 from tiltyard.cli.output import as_flag
 from tiltyard.errors import OptionError, TiltyardError

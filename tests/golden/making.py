@@ -23,7 +23,7 @@ import numpy as np
 from tests import within
 from tests.fakes import FakeServer, verdict_by_hash
 from tests.golden.vote_log import vote_log
-from tests.tournament.folder import change, make_folder
+from tests.judge.tournament.folder import change, make_folder
 from tests.web.sites import small_site
 from tiltyard.arena.events import Event, decode_body
 from tiltyard.arena.simulation.ledger import fill_log

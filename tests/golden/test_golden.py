@@ -18,7 +18,7 @@ import pytest
 
 from tests import within
 from tests.golden import making
-from tiltyard.llm.journal import Journal
+from tiltyard.judge.llm.journal import Journal
 
 SAME = 1e-9
 

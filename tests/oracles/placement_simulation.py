@@ -21,12 +21,12 @@ from tests.records import replace
 from oracles.anchors import exact_anchors
 from oracles.simulation import LOG_NU, Coverage, arena_battles, repeat, results, table_of
 from tiltyard.data.battles import concat
-from tiltyard.judging import Judgment, Matchup, Verdict, VerdictLabel, settle
-from tiltyard.placement.folder import JUDGE_SCALE, PEOPLE_SCALE
-from tiltyard.placement.rating import HumanBoard, Recipe, judge_scale, rate_new_model, to_points
-from tiltyard.placement.robustness import check_families
-from tiltyard.placement.rounds import judged_battles
-from tiltyard.placement.run import first_sentence
+from tiltyard.judge.placement.folder import JUDGE_SCALE, PEOPLE_SCALE
+from tiltyard.judge.placement.rating import HumanBoard, Recipe, judge_scale, rate_new_model, to_points
+from tiltyard.judge.placement.robustness import check_families
+from tiltyard.judge.placement.rounds import judged_battles
+from tiltyard.judge.placement.run import first_sentence
+from tiltyard.judge.verdicts import Judgment, Matchup, Verdict, VerdictLabel, settle
 from tiltyard.stats import (
     POINTS_PER_LOGIT,
     TIE_MODELS,

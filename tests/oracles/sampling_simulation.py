@@ -19,9 +19,9 @@ import numpy as np
 from scipy.special import ndtr, stdtrit
 
 from oracles.simulation import Coverage
-from tiltyard.placement.human_arena import Cells
-from tiltyard.placement.sampling import Belief, Chooser, Sampler, information_limit
-from tiltyard.placement.stopping import Until, decide, level_at_each_look, round_sizes, stopping_looks
+from tiltyard.judge.placement.human_arena import Cells
+from tiltyard.judge.placement.sampling import Belief, Chooser, Sampler, information_limit
+from tiltyard.judge.placement.stopping import Until, decide, level_at_each_look, round_sizes, stopping_looks
 
 POINTS = 400.0 / math.log(10.0)
 

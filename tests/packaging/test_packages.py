@@ -90,7 +90,7 @@ class Extra:
 
 
 ASK = (
-    "from tiltyard.llm.provider import parse_model_name as name; from tiltyard.llm.providers import make_provider; "
+    "from tiltyard.judge.llm.provider import parse_model_name as name; from tiltyard.judge.llm.providers import make_provider; "
     "make_provider(name('{model}'), env={{'ANTHROPIC_API_KEY': 'none', 'GEMINI_API_KEY': 'none'}})"
 )
 EXTRAS = {

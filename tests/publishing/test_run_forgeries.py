@@ -26,8 +26,8 @@ from tiltyard.cli.main import make_app
 from tiltyard.demo.steps import copy_material
 from tiltyard.errors import TiltyardError
 from tiltyard.files import write_json
+from tiltyard.judge.tournament.artifacts import RunManifest
 from tiltyard.reporting import write_report
-from tiltyard.tournament.artifacts import RunManifest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 Change = Callable[[Path], object]

@@ -21,7 +21,7 @@ from tiltyard.arena.store import Store
 from tiltyard.data.bank import Prompt
 from tiltyard.data.schemas import schema_text
 from tiltyard.demo.steps import gallery
-from tiltyard.llm import journal
+from tiltyard.judge.llm import journal
 
 PAGE = REFERENCE / "artifacts.md"
 

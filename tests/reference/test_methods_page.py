@@ -15,9 +15,9 @@ from tests.reference.pages import IN_FULL, METHODS, ROOT, anchor, code, sections
 from tiltyard.analysis.boards.text import EXTRA_COLUMNS, as_markdown
 from tiltyard.arena import BoardRow, OfflineRow, ValidityReport
 from tiltyard.arena.following import ModelFacts
-from tiltyard.judging import Bias
+from tiltyard.judge.tournament import EloLine, PairTally
+from tiltyard.judge.verdicts import Bias
 from tiltyard.stats.judge_scale import PlacementVariance
-from tiltyard.tournament import EloLine, PairTally
 from tiltyard.web.board_columns import CATEGORY_COLUMNS, COLUMNS
 from tiltyard.web.model import ModelAnswer
 

@@ -12,7 +12,13 @@ import pytest
 import tiltyard as ty
 from tests.reference.pages import code, sections_of
 
-EXPORTING = ("tiltyard", "tiltyard.data.battles", "tiltyard.analysis.boards", "tiltyard.data.bank", "tiltyard.judging")
+EXPORTING = (
+    "tiltyard",
+    "tiltyard.data.battles",
+    "tiltyard.analysis.boards",
+    "tiltyard.data.bank",
+    "tiltyard.judge.verdicts",
+)
 
 
 def test_every_parameter_has_words_and_no_words_are_left_over(

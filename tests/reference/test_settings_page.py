@@ -11,9 +11,9 @@ import pytest
 
 from tests.reference.pages import REFERENCE, Section, code, sections_of
 from tiltyard.arena import Policy
+from tiltyard.judge.tournament import Entrant
+from tiltyard.judge.tournament.config import EloSettings, JudgeSection
 from tiltyard.stats import K_MAX
-from tiltyard.tournament import Entrant
-from tiltyard.tournament.config import EloSettings, JudgeSection
 
 PAGE = REFERENCE / "settings.md"
 

@@ -14,10 +14,10 @@ from run_folders import JUDGE, NASTY, WORDS, spoken
 from tiltyard.analysis.boards import Leaderboard, RatingsFile, as_table, rate
 from tiltyard.data.battles import Battle, Outcome, Source, write_battles
 from tiltyard.files import write_json, write_lines, write_text
-from tiltyard.judging import Judgment, Matchup, settle, to_battle
-from tiltyard.placement import Panel
-from tiltyard.placement.robustness import sensitivity
-from tiltyard.placement.sampling import PlannedBattle, fingerprint
+from tiltyard.judge.placement import Panel
+from tiltyard.judge.placement.robustness import sensitivity
+from tiltyard.judge.placement.sampling import PlannedBattle, fingerprint
+from tiltyard.judge.verdicts import Judgment, Matchup, settle, to_battle
 from tiltyard.reporting.sections import share_interval
 
 MODEL = "kestrel-9b <new>"

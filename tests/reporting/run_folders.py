@@ -11,11 +11,11 @@ import numpy as np
 
 from tiltyard.data.bank import Prompt, Response
 from tiltyard.files import write_json
-from tiltyard.judging import Judgment, Rubric, Verdict, VerdictLabel, settle
-from tiltyard.tournament.artifacts import write_matches, write_standings, write_verdicts
-from tiltyard.tournament.config import EloSettings
-from tiltyard.tournament.plan import MatchList, build_matches
-from tiltyard.tournament.ratings import rate_dimension
+from tiltyard.judge.tournament.artifacts import write_matches, write_standings, write_verdicts
+from tiltyard.judge.tournament.config import EloSettings
+from tiltyard.judge.tournament.plan import MatchList, build_matches
+from tiltyard.judge.tournament.ratings import rate_dimension
+from tiltyard.judge.verdicts import Judgment, Rubric, Verdict, VerdictLabel, settle
 
 ENTRANTS = ("heron-8b", "otter-70b", "ibis-mini", "crane-base")
 STRENGTH = {"heron-8b": 0.5, "otter-70b": 1.0, "ibis-mini": 0.2, "crane-base": -0.6}

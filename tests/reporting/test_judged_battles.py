@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from tiltyard.judging import VerdictLabel
+from tiltyard.judge.verdicts import VerdictLabel
 from tiltyard.reporting import read_run
 from tiltyard.reporting.run import JudgedBattle, grouped, read_judged
 from tiltyard.reporting.sections import behaviour

@@ -15,11 +15,11 @@ from run_folders import ENTRANTS, make_run
 
 from tiltyard.errors import RunFolderError
 from tiltyard.files import write_json
-from tiltyard.judging import Matchup, VerdictLabel, settle
+from tiltyard.judge.tournament.artifacts import write_standings, write_verdicts
+from tiltyard.judge.tournament.config import EloSettings
+from tiltyard.judge.tournament.ratings import rate_dimension
+from tiltyard.judge.verdicts import Matchup, VerdictLabel, settle
 from tiltyard.reporting import read_run, write_report
-from tiltyard.tournament.artifacts import write_standings, write_verdicts
-from tiltyard.tournament.config import EloSettings
-from tiltyard.tournament.ratings import rate_dimension
 
 NEEDED = (
     "manifest.json",

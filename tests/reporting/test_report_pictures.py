@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from page_tree import read_page
 
-from tiltyard.judging import LineSpan, VerdictLabel
+from tiltyard.judge.verdicts import LineSpan, VerdictLabel
 from tiltyard.render import svg
 from tiltyard.reporting.run import JudgedBattle
 from tiltyard.reporting.sections import behaviour, share_interval

@@ -238,7 +238,7 @@ def _forget_output() -> None:
 
 def _about_file(error: OSError) -> str:
     """The system's error and its file, in one line and without secrets."""
-    from tiltyard.llm import redact
+    from tiltyard.judge.llm import redact
 
     name = error.filename if error.filename2 is None else error.filename2  # for a rename, the file that the user named
     file = "standard output or another open file" if name is None else _shown(name)
@@ -248,7 +248,7 @@ def _about_file(error: OSError) -> str:
 
 def _shown(name: str | bytes | int) -> str:
     """A file's name for a message: without secrets and line breaks, shortened in the middle if it is very long."""
-    from tiltyard.llm import redact
+    from tiltyard.judge.llm import redact
 
     text = f"file {name}" if isinstance(name, int) else os.fsdecode(name)
     text = re.sub(r"(?<=/)[^/@:]*:[^/@]*@", "[hidden]@", redact(text))

@@ -15,12 +15,12 @@ import msgspec
 from tiltyard.data.bank import read_objects, read_prompts, responses_path, stratified_subset
 from tiltyard.errors import MissingExtra, OptionError, TiltyardError
 from tiltyard.files import copy_file, write_bytes
-from tiltyard.llm import Generated, generate, make_provider, parse_model_name, weights_of
-from tiltyard.tournament import RunResult as RunResult
-from tiltyard.tournament import asking_parts, load_setup
-from tiltyard.tournament import board_text as board_text
-from tiltyard.tournament import passes as passes
-from tiltyard.tournament import verdict_lines as verdict_lines
+from tiltyard.judge.llm import Generated, generate, make_provider, parse_model_name, weights_of
+from tiltyard.judge.tournament import RunResult as RunResult
+from tiltyard.judge.tournament import asking_parts, load_setup
+from tiltyard.judge.tournament import board_text as board_text
+from tiltyard.judge.tournament import passes as passes
+from tiltyard.judge.tournament import verdict_lines as verdict_lines
 from tiltyard.verbs.generate import entrant_settings
 from tiltyard.verbs.run import run
 

@@ -25,9 +25,10 @@ from tiltyard.arena import Finding, KeptProof, check_witness
 from tiltyard.data.battles import read_battles, same_parquet
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.files import write_arrays
-from tiltyard.judging import read_object, require, versions
+from tiltyard.judge.placement import folder as placement
+from tiltyard.judge.tournament import remaking
+from tiltyard.judge.verdicts import read_object, require, versions
 from tiltyard.options import PublishOptions
-from tiltyard.placement import folder as placement
 from tiltyard.publishing.arenas import SALTS, WITNESS, witness_site
 from tiltyard.publishing.fetching import MOST_MANIFEST, bounded_lines
 from tiltyard.publishing.folder import MANIFEST, PublishedManifest, read_manifest, writer_hash
@@ -36,7 +37,6 @@ from tiltyard.publishing.publication import LONGEST_WORDS, StaticSite, static_si
 from tiltyard.publishing.site import NAMES, PARQUET, PROMPTS, site_files
 from tiltyard.render import is_unseen, look_alikes, plural, points, shortened
 from tiltyard.reporting import write_report
-from tiltyard.tournament import remaking
 
 AGREE = 1e-9
 """How far, and by what share, numbers with decimals may differ: other processors round the last digits differently."""

@@ -20,7 +20,7 @@ from tiltyard.analysis.decisions import (
 )
 from tiltyard.analysis.decisions import render as words
 from tiltyard.data.battles import BattleTable
-from tiltyard.judging import read_object, require
+from tiltyard.judge.verdicts import read_object, require
 from tiltyard.render import Html, environment, page, plural, svg
 from tiltyard.reporting.grid import (
     MOST_CELLS,

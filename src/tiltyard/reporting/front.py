@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 from tiltyard.analysis.decisions import FEWEST_PROMPTS, compare_models
 from tiltyard.errors import TiltyardError
-from tiltyard.judging import panel_members
+from tiltyard.judge.tournament import EVEN, is_uneven
+from tiltyard.judge.verdicts import panel_members
 from tiltyard.options import CompareOptions
 from tiltyard.render import percent, plural
 from tiltyard.reporting import sections
 from tiltyard.reporting.run import Dimension, Run
 from tiltyard.reporting.sections import behaviour, verdict_counts
 from tiltyard.stats import Estimate
-from tiltyard.tournament import EVEN, is_uneven
 
 MOST_IN_TITLE = 4
 """How many entrants a title names."""

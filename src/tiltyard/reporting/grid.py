@@ -17,7 +17,7 @@ import numpy as np
 
 from tiltyard.data.bank import Prompt
 from tiltyard.data.battles import BattleTable, Outcome
-from tiltyard.judging import prompt_columns
+from tiltyard.judge.verdicts import prompt_columns
 from tiltyard.render import count, percent, plural, signed
 
 PROMPT = "question_id"

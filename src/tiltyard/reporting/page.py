@@ -11,14 +11,14 @@ from typing import Any
 from tiltyard.analysis.boards import CENTRE, fit_sentences, fit_verdict, rank_text
 from tiltyard.data.battles import read_missing
 from tiltyard.files import write_text
-from tiltyard.judging import read_object, read_record, require
+from tiltyard.judge.tournament import JUDGE_PROMPTS, ROUNDS_FILE, JudgePrompts, ratings
+from tiltyard.judge.verdicts import read_object, read_record, require
 from tiltyard.render import package_text, page
 from tiltyard.reporting import front, scores, sections
 from tiltyard.reporting.placement import placement_values, read_placement
 from tiltyard.reporting.run import Run, read_run
 from tiltyard.reporting.sections import disagreements
 from tiltyard.reporting.site_map import MAIN, ONE_PAGE, Here, SiteMap
-from tiltyard.tournament import JUDGE_PROMPTS, ROUNDS_FILE, JudgePrompts, ratings
 
 OUTCOMES = ("decisive", "tie", "inconsistent", "failed")
 

@@ -16,8 +16,8 @@ from tiltyard.analysis.boards import Leaderboard, RatingEntry, RatingsFile, foot
 from tiltyard.data.bank import Prompt
 from tiltyard.data.battles import Outcome
 from tiltyard.errors import BattleError, RunFolderError
-from tiltyard.judging import again, read_lines, read_object, read_record, require
-from tiltyard.placement import CalibrationLine, Panel, PlacementManifest, PlacementText
+from tiltyard.judge.placement import CalibrationLine, Panel, PlacementManifest, PlacementText
+from tiltyard.judge.verdicts import again, read_lines, read_object, read_record, require
 from tiltyard.render import Scale, package_text
 from tiltyard.reporting.front import weak_points
 from tiltyard.reporting.run import (

@@ -17,7 +17,17 @@ from tiltyard.analysis.boards import RatingsFile, rate
 from tiltyard.data.bank import Image, Prompt, count_images, is_image_type
 from tiltyard.data.battles import BATTLES
 from tiltyard.errors import BankError, BattleError, RunFolderError, TiltyardError
-from tiltyard.judging import (
+from tiltyard.judge.tournament import (
+    RESULTS_FILE,
+    BaselineTable,
+    DimensionScores,
+    EloLine,
+    EloResults,
+    MatchLine,
+    PairTally,
+    calibrated_path,
+)
+from tiltyard.judge.verdicts import (
     RUN,
     Judgment,
     LineSpan,
@@ -29,16 +39,6 @@ from tiltyard.judging import (
     read_object,
     read_record,
     require,
-)
-from tiltyard.tournament import (
-    RESULTS_FILE,
-    BaselineTable,
-    DimensionScores,
-    EloLine,
-    EloResults,
-    MatchLine,
-    PairTally,
-    calibrated_path,
 )
 from tiltyard.types import FileStem, Floats
 

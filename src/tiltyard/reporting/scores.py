@@ -9,12 +9,12 @@ import msgspec
 
 from tiltyard.analysis.decisions.compare_scores import compare_scores
 from tiltyard.errors import TiltyardError
-from tiltyard.judging import SCALES, read_lines
+from tiltyard.judge.tournament import ANSWERS_FOLDER, SCORES_FILE, AnswerLine, DimensionScores
+from tiltyard.judge.verdicts import SCALES, read_lines
 from tiltyard.options import CompareOptions
 from tiltyard.render import svg
 from tiltyard.reporting.front import listed
 from tiltyard.reporting.run import Run
-from tiltyard.tournament import ANSWERS_FOLDER, SCORES_FILE, AnswerLine, DimensionScores
 
 MOST_PROMPTS = 100
 """Prompts whose answers a report shows with their scores: those on which the scores differ most."""

@@ -22,13 +22,13 @@ from tiltyard.analysis.boards import (
 )
 from tiltyard.data.battles import BattleTable, read_battles
 from tiltyard.errors import TiltyardError
-from tiltyard.judging import VerdictLabel
+from tiltyard.judge.tournament import JudgeHabits
+from tiltyard.judge.verdicts import VerdictLabel
 from tiltyard.render import Scale, svg
 from tiltyard.reporting.grid import MOST_CELLS, GridCell, GridRow, grid, kind_column
 from tiltyard.reporting.run import Dimension, JudgedBattle, Run, grouped
 from tiltyard.reporting.site_map import Here
 from tiltyard.stats import normal_quantile, wilson
-from tiltyard.tournament import JudgeHabits
 
 
 def board_view(

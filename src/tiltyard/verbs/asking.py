@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from tiltyard.errors import OptionError, OptionValue
-from tiltyard.judging import Judge, JudgingPlan, LanguageModelJudge, PanelJudge, ReplyLengths, utc_now
-from tiltyard.llm import (
+from tiltyard.judge.llm import (
     BATCH_FLOOR,
     AskingParts,
     AskingSettings,
@@ -23,6 +22,7 @@ from tiltyard.llm import (
     shown_path,
     user_price_file,
 )
+from tiltyard.judge.verdicts import Judge, JudgingPlan, LanguageModelJudge, PanelJudge, ReplyLengths, utc_now
 from tiltyard.options import AskingOptions, ServerOptions
 from tiltyard.render import Table, money, plural
 

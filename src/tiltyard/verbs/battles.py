@@ -19,9 +19,9 @@ from tiltyard.data.battles import write_dataset as write_dataset
 from tiltyard.data.battles import write_lines as write_lines
 from tiltyard.data.scores import ReadScoresOptions, holds_scores, read_scores
 from tiltyard.errors import Message, OptionError, OptionValue, TiltyardError
-from tiltyard.judging import read_object
+from tiltyard.judge.tournament import write_sheet as write_sheet
+from tiltyard.judge.verdicts import read_object
 from tiltyard.options import ReadingOptions, accepts_options
-from tiltyard.tournament import write_sheet as write_sheet
 from tiltyard.verbs.rendered import Rendered
 
 STATS_COLUMNS = ("question_id", "judge_model", "dimension", "inconsistent")

@@ -9,11 +9,19 @@ from pathlib import Path
 
 from tiltyard.data.bank import Prompt, read_prompts, read_responses, responses_path
 from tiltyard.errors import BudgetReached, ConfigError, MissingExtra, ModelError, OptionError, TiltyardError
-from tiltyard.llm import TAKES_IMAGES, EntrantSettings, Generated, Provider, load_env, make_provider, parse_model_name
-from tiltyard.llm import generate as ask
+from tiltyard.judge.llm import (
+    TAKES_IMAGES,
+    EntrantSettings,
+    Generated,
+    Provider,
+    load_env,
+    make_provider,
+    parse_model_name,
+)
+from tiltyard.judge.llm import generate as ask
+from tiltyard.judge.tournament import Entrant, PlanImages, Setup, asking_parts, load_setup
 from tiltyard.options import GenerateOptions, accepts_options
 from tiltyard.render import money, plural
-from tiltyard.tournament import Entrant, PlanImages, Setup, asking_parts, load_setup
 from tiltyard.verbs.asking import to_end
 
 MOST_NAMED = 5

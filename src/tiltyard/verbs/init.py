@@ -19,8 +19,8 @@ from tiltyard.data.bank import AnswerCollection, AnswerFile, collect_answers, re
 from tiltyard.data.schemas import schema_file, schema_text
 from tiltyard.errors import Message, OptionError, OptionValue
 from tiltyard.files import write_text
-from tiltyard.judging import Rubric
-from tiltyard.llm import parse_model_name
+from tiltyard.judge.llm import parse_model_name
+from tiltyard.judge.verdicts import Rubric
 from tiltyard.options import InitOptions, accepts_options
 
 POLICY, MODELS = "policy.yaml", "models.yaml"
@@ -224,7 +224,7 @@ def _starter_files(
 ) -> dict[Path, str]:
     """The config and the rubrics of a tournament among these answers, by path; nothing is written yet."""
     parse_model_name(judge)
-    general = resources.files("tiltyard.judging").joinpath("rubrics/quality.md").read_text(encoding="utf-8")
+    general = resources.files("tiltyard.judge.verdicts").joinpath("rubrics/quality.md").read_text(encoding="utf-8")
     path = f"{RUBRICS}/{DIMENSION}.md"
     files = {folder / path: rubric or general}
     config = HEAD.format(

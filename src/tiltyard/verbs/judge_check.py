@@ -13,7 +13,8 @@ import msgspec
 
 from tiltyard.errors import OptionError, OptionValue
 from tiltyard.files import json_text
-from tiltyard.judging import (
+from tiltyard.judge.llm import AskingParts
+from tiltyard.judge.verdicts import (
     Judge,
     JudgeCheck,
     JudgeSettings,
@@ -25,7 +26,6 @@ from tiltyard.judging import (
     labelled_plan,
     read_labelled_pairs,
 )
-from tiltyard.llm import AskingParts
 from tiltyard.options import JudgeCheckOptions, accepts_options
 from tiltyard.render import Table
 from tiltyard.verbs.asking import judging_quote, server_parts, to_end

@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.errors import TiltyardError
-from tiltyard.judging import LanguageModelJudge, utc_now
-from tiltyard.llm import quote
-from tiltyard.options import PlacementOptions, PlaceOptions, VerbOptions, accepts_options
-from tiltyard.placement import (
+from tiltyard.judge.llm import quote
+from tiltyard.judge.placement import (
     FolderRatings,
     Participants,
     PlacementResult,
@@ -27,6 +25,8 @@ from tiltyard.placement import (
     run_placement,
     with_judge,
 )
+from tiltyard.judge.verdicts import LanguageModelJudge, utc_now
+from tiltyard.options import PlacementOptions, PlaceOptions, VerbOptions, accepts_options
 from tiltyard.publishing import check_run
 from tiltyard.reporting import write_report
 from tiltyard.verbs.asking import AskingQuote, server_parts, to_end

@@ -22,8 +22,8 @@ from tiltyard.analysis.decisions import (
 )
 from tiltyard.data.scores import ReadScoresOptions, holds_scores
 from tiltyard.errors import OptionError, OptionValue, TiltyardError
-from tiltyard.judging import utc_now
-from tiltyard.llm import PriceTable, Usage, how_to_state_prices, is_old, user_price_file
+from tiltyard.judge.llm import PriceTable, Usage, how_to_state_prices, is_old, user_price_file
+from tiltyard.judge.verdicts import utc_now
 from tiltyard.options import (
     AssumedOptions,
     BattleOptions,

@@ -14,7 +14,7 @@ from tiltyard.analysis.decisions import battle_source, is_run_folder
 from tiltyard.data.battles import BattleTable, find_parts, read_battles
 from tiltyard.data.battles.missing_verdicts import missing_verdicts
 from tiltyard.errors import RunFolderError, TiltyardError
-from tiltyard.judging import read_object
+from tiltyard.judge.verdicts import read_object
 from tiltyard.options import PublishOptions, ReadingOptions, accepts_options
 from tiltyard.publishing import BoardRules, StaticSite, notes_on, static_site, write_publication
 

@@ -14,7 +14,16 @@ import msgspec
 from tiltyard.analysis.boards import RatingsFile
 from tiltyard.errors import ConfigError, OptionError, RunFolderError, TiltyardError
 from tiltyard.files import file_sha256, write_json
-from tiltyard.judging import (
+from tiltyard.judge.tournament import (
+    DimensionRatings,
+    OpponentSettings,
+    asking_parts,
+    load_setup,
+    make_judge,
+    rate_all,
+    read_cases,
+)
+from tiltyard.judge.verdicts import (
     Judge,
     JudgingPlan,
     JudgingResult,
@@ -30,15 +39,6 @@ from tiltyard.judging import (
     usage_report,
 )
 from tiltyard.options import RejudgeOptions, accepts_options
-from tiltyard.tournament import (
-    DimensionRatings,
-    OpponentSettings,
-    asking_parts,
-    load_setup,
-    make_judge,
-    rate_all,
-    read_cases,
-)
 from tiltyard.verbs.asking import judging_quote, to_end
 
 

@@ -14,7 +14,8 @@ from tiltyard.data.bank import Response
 from tiltyard.data.battles import read_battles
 from tiltyard.errors import OptionError
 from tiltyard.files import write_text
-from tiltyard.judging import read_lines, require
+from tiltyard.judge.tournament import JUDGE_PROMPTS, JudgePrompts, MatchLine
+from tiltyard.judge.verdicts import read_lines, require
 from tiltyard.reporting import review_page
 from tiltyard.review import (
     Candidate,
@@ -37,7 +38,6 @@ from tiltyard.review import export as export
 from tiltyard.review import preference_rows as preference_rows
 from tiltyard.review import sources as sources
 from tiltyard.review import start_review as start_review
-from tiltyard.tournament import JUDGE_PROMPTS, JudgePrompts, MatchLine
 from tiltyard.verbs.rendered import Rendered
 from tiltyard.web import serving
 from tiltyard.web.checkup import is_private

@@ -7,12 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.errors import OptionError
-from tiltyard.judging import Judge, JudgingPlan, LanguageModelJudge, function_name, judge_in_words, utc_now
-from tiltyard.llm import AskingParts
-from tiltyard.options import RunOptions, TournamentOptions, accepts_options
-from tiltyard.render import money, plural
-from tiltyard.reporting import write_report
-from tiltyard.tournament import (
+from tiltyard.judge.llm import AskingParts
+from tiltyard.judge.tournament import (
     RunPlan,
     RunResult,
     asking_parts,
@@ -28,6 +24,10 @@ from tiltyard.tournament import (
     run_folder,
     run_tournament,
 )
+from tiltyard.judge.verdicts import Judge, JudgingPlan, LanguageModelJudge, function_name, judge_in_words, utc_now
+from tiltyard.options import RunOptions, TournamentOptions, accepts_options
+from tiltyard.render import money, plural
+from tiltyard.reporting import write_report
 from tiltyard.verbs.asking import AskingQuote, judging_quote, to_end
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from tiltyard.errors import OptionError, OptionValue, RunFolderError
-from tiltyard.judging import read_object
-from tiltyard.llm import forget_batch as forget_batch
-from tiltyard.llm import list_batches
+from tiltyard.judge.llm import forget_batch as forget_batch
+from tiltyard.judge.llm import list_batches
+from tiltyard.judge.verdicts import read_object
 from tiltyard.render import Table, plural
 from tiltyard.reporting import run_behind, write_report
 from tiltyard.verbs.rendered import Rendered

@@ -1,0 +1,1 @@
+"""Language models as judges: asking them, their verdicts, tournaments, and placing one model among many."""
