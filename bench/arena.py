@@ -207,9 +207,9 @@ def write_log(url: str, models: int, prompts: int, votes: int) -> int:
 
 def engine(home: str, kind: str, cycles: int) -> dict[str, Any]:
     """Matchups and votes per second with many voters at a time, then whether everything adds up."""
-    from tiltyard.arena import commands
     from tiltyard.arena import events as e
-    from tiltyard.arena.store.verify import verify
+    from tiltyard.arena.audit.verify import verify
+    from tiltyard.arena.writing import commands
 
     with database(kind, home) as url:
         with opened(url) as arena:
@@ -258,7 +258,7 @@ def choosing(models: int, prompts: int, rounds: int) -> dict[str, Any]:
     from tiltyard.arena import events as e
     from tiltyard.arena.matchmaking import SeenMatchups
     from tiltyard.arena.matchmaking.choosing import Matchmaker
-    from tiltyard.arena.ratings import rate_votes
+    from tiltyard.arena.rules.ratings import rate_votes
 
     votes = VoteColumns()
     state = ArenaState(votes)
@@ -301,10 +301,10 @@ def choosing(models: int, prompts: int, rounds: int) -> dict[str, Any]:
 def long_log(home: str, votes: int, models: int = 100, prompts: int = 50) -> dict[str, Any]:
     """A log of this many votes: folded in memory, made into tables, opened, verified. Seconds of each."""
     from tiltyard.arena import Arena, ArenaState, VoteColumns
-    from tiltyard.arena.following import Observatory
-    from tiltyard.arena.ratings import rate_votes
+    from tiltyard.arena.audit.verify import rebuild, verify
+    from tiltyard.arena.rules.ratings import rate_votes
     from tiltyard.arena.store import Store, events_in_order
-    from tiltyard.arena.store.verify import rebuild, verify
+    from tiltyard.arena.study import Observatory
 
     def replay() -> None:
         """The state and its ratings from the log alone, without any table."""
@@ -369,7 +369,7 @@ def watched(row: Row) -> None:
 
 def watch(arenas: int, votes: int, looks: int) -> dict[str, dict[str, list[float]]]:
     """By world and rule, means over arenas: a wrong range at some look, at the last; intervals; pairs told apart."""
-    from tiltyard.arena.policy import IntervalRules
+    from tiltyard.arena.rules.policy import IntervalRules
     from tiltyard.arena.simulation import SimulationSettings, simulate
     from tiltyard.arena.simulation.ledger import MemoryArena
     from tiltyard.arena.simulation.population import World

@@ -80,7 +80,7 @@ def _cycles(row: Row, kind: str, workers: int, *, page_every: int) -> None:
 
 def cycles(home: str, kind: str, workers: int, count: int, page_every: int) -> dict[str, Any]:
     """Full vote cycles over HTTP, then whether every acknowledged vote is stored."""
-    from tiltyard.arena.store.verify import verify
+    from tiltyard.arena.audit.verify import verify
 
     with database(kind, home) as url:
         with opened(url):
@@ -104,7 +104,7 @@ def bare_cycles(home: str, kind: str, count: int) -> dict[str, Any]:
 
 def pages(home: str, models: int, votes: int, rounds: int) -> dict[str, Any]:
     """Milliseconds of the leaderboard of many models over HTTP: rendered each time, and from the cache."""
-    from tiltyard.arena.store.verify import rebuild
+    from tiltyard.arena.audit.verify import rebuild
 
     words = sorted({"model"[start:end] for start in range(5) for end in range(start + 1, 6)})
     sorts = ("rank", "model", "rating", "confidence", "coverage", "spread", "average", "record", "votes")

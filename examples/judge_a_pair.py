@@ -1,6 +1,6 @@
 """Have two answers judged in both orders, without a key: the judge is a small function.
 
-A real judge is made with `tiltyard.judge.llm.providers.make_provider("claude-…")` and takes the place of `ScriptedProvider`;
+A real judge is made with `tiltyard.judge.llm.providers.make_provider("claude-…")` and stands for `ScriptedProvider`;
 nothing else changes. Verdicts are kept in a folder, so a second run asks nothing.
 
 Run it: python examples/judge_a_pair.py

@@ -37,20 +37,34 @@ KNOWN = ROOT / "tools" / "known_survivors.toml"
 GROUPS = {
     "ratings": ("tiltyard.stats",),
     "trust": (
-        *("tiltyard.arena.publication", "tiltyard.arena.quality", "tiltyard.arena.voters", "tiltyard.arena.coverage"),
-        *("tiltyard.arena.churn", "tiltyard.arena.bounded_influence", "tiltyard.arena.matchmaking.fairness"),
+        *(
+            "tiltyard.arena.study.publication",
+            "tiltyard.arena.study.quality",
+            "tiltyard.arena.study.voters",
+            "tiltyard.arena.study.coverage",
+        ),
+        *(
+            "tiltyard.arena.study.churn",
+            "tiltyard.arena.rules.bounded_influence",
+            "tiltyard.arena.matchmaking.fairness",
+        ),
     ),
     "judging": (
         *("tiltyard.judge.verdicts.reading", "tiltyard.judge.verdicts.records", "tiltyard.judge.verdicts.questions"),
         *("tiltyard.judge.verdicts.language_model", "tiltyard.judge.verdicts.cache", "tiltyard.judge.verdicts.plan"),
     ),
     "arena rules": (
-        *("tiltyard.arena.policy", "tiltyard.arena.commands", "tiltyard.arena.voting", "tiltyard.arena.integrity"),
-        *("tiltyard.arena.blindness", "tiltyard.arena.matchmaking"),
+        *(
+            "tiltyard.arena.rules.policy",
+            "tiltyard.arena.writing.commands",
+            "tiltyard.arena.rules.voting",
+            "tiltyard.arena.study.integrity",
+        ),
+        *("tiltyard.arena.rules.blindness", "tiltyard.arena.matchmaking"),
     ),
     "store": (
-        *("tiltyard.arena.events", "tiltyard.arena.store.log", "tiltyard.arena.store.matchups"),
-        *("tiltyard.arena.store.verify", "tiltyard.arena.store.visitors"),
+        *("tiltyard.arena.rules.events", "tiltyard.arena.store.log", "tiltyard.arena.store.matchups"),
+        *("tiltyard.arena.audit.verify", "tiltyard.arena.store.visitors"),
     ),
     "web guards": (
         *("tiltyard.web.guard", "tiltyard.web.admin_gate", "tiltyard.web.visitors"),

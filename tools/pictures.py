@@ -24,7 +24,7 @@ import msgspec
 from PIL import Image
 
 import tiltyard as ty
-from tiltyard.arena.events import Event, MatchupServed
+from tiltyard.arena.rules.events import Event, MatchupServed
 from tiltyard.arena.simulation import RecordingArena, SimulationSettings, keep_log, simulate
 from tiltyard.arena.simulation.ledger import FIRST_DAY
 

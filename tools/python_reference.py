@@ -22,20 +22,23 @@ FURTHER = {
     "tiltyard.judge.tournament": "config.load_setup config.Config ratings.rate_dimension ratings.EloLine",
     "tiltyard.judge.placement": """plan.PlaceOptions rating.Recipe folder.read_recipe folder.rate_folder folder.remake
         sampling.read_panel stopping.Until stopping.critical""",
-    "tiltyard.arena": """policy.Policy policy.read_policy service.Arena board.live_board board.LiveBoard board.BoardRow
-        offline.offline_board offline.OfflineRow simulation.simulate simulation.SimulationSettings
-        simulation.SimulationResult store.Store store.verify.verify voting.NotYours voting.ChoiceDiffers voting.Gone
-        voting.TooLate voting.NoVote voting.NothingToRender reasons.BadReason voting.NotInvited voting.NothingLeft
-        voting.ReviewClosed voting.TooBusy
-        voting.TooMany publication.badge publication.confidence_percent publication.publication
-        coverage.prompt_coverage coverage.consistency matchmaking.fairness.exposure_targets churn.top_churn""",
+    "tiltyard.arena": """rules.policy.Policy rules.policy.read_policy writing.service.Arena
+        study.board.live_board study.board.LiveBoard study.board.BoardRow study.offline.offline_board
+        study.offline.OfflineRow simulation.simulate simulation.SimulationSettings simulation.SimulationResult
+        store.Store audit.verify.verify rules.voting.NotYours rules.voting.ChoiceDiffers rules.voting.Gone
+        rules.voting.TooLate rules.voting.NoVote rules.voting.NothingToRender rules.reasons.BadReason
+        rules.voting.NotInvited rules.voting.NothingLeft rules.voting.ReviewClosed rules.voting.TooBusy
+        rules.voting.TooMany study.publication.badge study.publication.confidence_percent
+        study.publication.publication study.coverage.prompt_coverage study.coverage.consistency
+        matchmaking.fairness.exposure_targets study.churn.top_churn""",
     "tiltyard.web": "settings.SiteSettings app.create_app serving.serve",
     "tiltyard.errors": """TiltyardError BattleError BadRow NoBattles ScoreError RatingError NotConnected
         NotConverged TooLarge BankError ConfigError JudgingError ModelError TryLater Refused QuestionRefused
         BudgetReached RunFolderError OptionError MissingExtra ArenaError StoreError""",
 }
 """The public names of modules that export none themselves."""
-EXPORTING = "tiltyard tiltyard.data.battles tiltyard.analysis.boards tiltyard.data.bank tiltyard.judge.verdicts tiltyard.analysis.decisions"
+EXPORTING = """tiltyard tiltyard.data.battles tiltyard.analysis.boards tiltyard.data.bank tiltyard.judge.verdicts
+    tiltyard.analysis.decisions"""
 MODULES = (*EXPORTING.split(), *FURTHER)
 TYPES = {
     "tiltyard.data.battles.reading": "BattleData",

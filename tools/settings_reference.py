@@ -1,7 +1,8 @@
 """Tables that the manual takes from the code when it is built: a line `::: NAME` of a page becomes one.
 
-`::: tiltyard.arena.policy.Policy` lists the fields of a struct, also those inside it, `::: tiltyard.judge.llm.journal.Record`
-the structs of a union, `::: tiltyard.arena.kept.KEPT` what is kept about visitors,
+`::: tiltyard.arena.rules.policy.Policy` lists the fields of a struct, also those inside it,
+`::: tiltyard.judge.llm.journal.Record`
+the structs of a union, `::: tiltyard.arena.rules.kept.KEPT` what is kept about visitors,
 `::: tiltyard.stats.elo K_MAX` constants of a module. What a field or constant means is the
 text below it, or its line in the `Parameters:` of its class.
 """

@@ -24,9 +24,9 @@ def names_on_demand(package: str) -> Callable[[str], Any]:
                     homes.update(dict.fromkeys(re.findall(r"\w+", several or few), home))
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        if homes[name] == package:
-            return import_module(f"{package}.{name}")
-        value = getattr(import_module(homes[name]), name)
+        home = homes[name]
+        if home == package or (value := getattr(import_module(home), name, None)) is None:
+            value = import_module(f"{home}.{name}")
         setattr(module, name, value)
         return value
 

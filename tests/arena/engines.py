@@ -8,9 +8,9 @@ import numpy as np
 
 from tiltyard.arena import Arena, ArenaState, vote_table
 from tiltyard.arena import events as e
+from tiltyard.arena.audit.witness import RatedModel, published_board
 from tiltyard.arena.matchmaking import ChosenMatchup, SeenMatchups
 from tiltyard.arena.store import Store, load_votes
-from tiltyard.arena.witness import RatedModel, published_board
 from tiltyard.errors import ArenaError
 
 CHOICES = tuple(e.Choice)

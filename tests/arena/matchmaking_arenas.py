@@ -11,7 +11,7 @@ from tiltyard.arena import ArenaState, Policy, VoteColumns
 from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking import ChosenMatchup, SeenMatchups
 from tiltyard.arena.matchmaking.choosing import Matchmaker
-from tiltyard.arena.ratings import rate_votes
+from tiltyard.arena.rules.ratings import rate_votes
 
 Triple = tuple[int, int, int]
 

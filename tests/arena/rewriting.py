@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tiltyard.arena.chain import FIRST_HASH, link_events
+from tiltyard.arena.audit.verify import rebuild
+from tiltyard.arena.rules.chain import FIRST_HASH, link_events
 from tiltyard.arena.store import Store
-from tiltyard.arena.store.verify import rebuild
 
 
 def chain_anew(url: str, change: Callable[[Callable[[str], None]], None]) -> None:

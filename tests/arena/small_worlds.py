@@ -9,7 +9,7 @@ import numpy as np
 
 from tiltyard.arena import ArenaState, Policy, VoteColumns
 from tiltyard.arena import events as e
-from tiltyard.arena.ratings import rate_votes
+from tiltyard.arena.rules.ratings import rate_votes
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND

@@ -119,7 +119,7 @@ def test_a_prompt_whose_subject_or_tags_changed_is_imported_again_and_stays_swit
     tiltyard: Run,  # noqa: F811
 ) -> None:
     from tiltyard.arena import Arena
-    from tiltyard.arena.events import PromptDisabled
+    from tiltyard.arena.rules.events import PromptDisabled
 
     bank = tmp_path / "bank.jsonl"
     bank.write_text('{"prompt_id": "p", "text": "2 + 2?"}\n{"prompt_id": "q", "text": "3 + 3?"}\n')

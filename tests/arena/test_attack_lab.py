@@ -9,7 +9,8 @@ import pytest
 from tests.cli.conftest import Run, tiltyard  # noqa: F401 - the fixture is used by name
 from tests.records import replace
 from tests.sizes import size
-from tiltyard.arena import WaitingRules, waiting
+from tiltyard.arena import WaitingRules
+from tiltyard.arena.matchmaking import waiting
 from tiltyard.arena.simulation import LabSettings
 from tiltyard.arena.simulation.attack_lab import LAB_ATTACKS, LabAttack, attack_lab
 from tiltyard.arena.simulation.learning import _Learning

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.arena import Badge
-from tiltyard.arena.coverage import (
+from tiltyard.arena.study.coverage import (
     deficits,
     neighbours,
     pair_completeness,
@@ -16,7 +16,7 @@ from tiltyard.arena.coverage import (
     prompt_coverage,
     prompts_needed,
 )
-from tiltyard.arena.publication import (
+from tiltyard.arena.study.publication import (
     Floor,
     badge,
     confidence_percent,

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from tiltyard.arena import Policy, vote_table
-from tiltyard.arena.following import study_of
-from tiltyard.arena.following.replay import ORDER_LOOKS, confidence_calibration, evidence_of, replay
 from tiltyard.arena.simulation import SimulationSettings, simulate
 from tiltyard.arena.simulation.ledger import MemoryArena
 from tiltyard.arena.simulation.published import BadgeCheck, badge_summary
+from tiltyard.arena.study import study_of
+from tiltyard.arena.study.replay import ORDER_LOOKS, confidence_calibration, evidence_of, replay
 from tiltyard.stats import rate_battles
 
 SETTINGS = SimulationSettings(

@@ -24,11 +24,11 @@ from tiltyard.arena import (
     screen,
 )
 from tiltyard.arena import events as e
-from tiltyard.arena.blindness import hidden_for
-from tiltyard.arena.policy import LaneWeights
-from tiltyard.arena.rotation import LEARNED, STEPS, Rotation, votes_to_learn
+from tiltyard.arena.audit.verify import verify
+from tiltyard.arena.rules.blindness import hidden_for
+from tiltyard.arena.rules.policy import LaneWeights
 from tiltyard.arena.store import Store
-from tiltyard.arena.store.verify import verify
+from tiltyard.arena.study.rotation import LEARNED, STEPS, Rotation, votes_to_learn
 from tiltyard.errors import ArenaError, OptionError
 
 TELLS = "I am Heron, a language model."

@@ -13,11 +13,11 @@ from tests.oracles.rating_paths import rating_path
 from tests.records import replace
 from tiltyard.arena import Badge, Choice, Policy, both_bad_trend, recent_form, vote_table
 from tiltyard.arena import events as e
-from tiltyard.arena.board import Evidence, expected_by_prompt, live_board, official_order
-from tiltyard.arena.following.replay import replay
-from tiltyard.arena.model_detail import model_detail
-from tiltyard.arena.policy import PublicationRules
-from tiltyard.arena.ratings import Ratings
+from tiltyard.arena.rules.policy import PublicationRules
+from tiltyard.arena.rules.ratings import Ratings
+from tiltyard.arena.study.board import Evidence, expected_by_prompt, live_board, official_order
+from tiltyard.arena.study.model_detail import model_detail
+from tiltyard.arena.study.replay import replay
 from tiltyard.errors import ArenaError
 from tiltyard.reporting import worth_knowing
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.records import replace
-from tiltyard.arena import bounded_influence
-from tiltyard.arena.bounded_influence import (
+from tiltyard.arena.rules import bounded_influence
+from tiltyard.arena.rules.bounded_influence import (
     LEAST_WEIGHT,
     VoteGroups,
     bounded_weights,

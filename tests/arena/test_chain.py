@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from tests.arena.engines import catalog, open_arena, play, sql
 from tests.arena.rewriting import rewrite
 from tiltyard.arena import HOUR, Head, salted_digest
-from tiltyard.arena.chain import FIRST_HASH, link_events, link_line
-from tiltyard.arena.store.verify import verify
+from tiltyard.arena.audit.verify import verify
+from tiltyard.arena.rules.chain import FIRST_HASH, link_events, link_line
 
 VOTED = "SELECT seq FROM events WHERE kind = 'voted' ORDER BY seq"
 

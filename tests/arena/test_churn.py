@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.arena import Known
-from tiltyard.arena.churn import confidence_stability, top_churn
+from tiltyard.arena.study.churn import confidence_stability, top_churn
 
 standings = st.dictionaries(
     st.sampled_from("abcdefg"), st.builds(Known, st.floats(1000, 2000), st.floats(10, 100)), min_size=1

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tiltyard.arena.coverage import average_score, consistency, prompt_means, spread
+from tiltyard.arena.study.coverage import average_score, consistency, prompt_means, spread
 from tiltyard.stats import Glicko2Settings, confidence_bins, predictions, rate_battles
 from tiltyard.stats.calibration import calibration
 

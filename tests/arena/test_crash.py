@@ -24,9 +24,9 @@ from tests.arena.databases import Databases, make_empty_arena, own_server
 from tests.arena.engines import CHOICES, any_matchup, catalog, open_arena, play, sql
 from tests.forked import PATIENCE_SECONDS, Forked
 from tiltyard.arena import Arena, ArenaState
+from tiltyard.arena.audit.verify import verify
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.database import Database
-from tiltyard.arena.store.verify import verify
 from tiltyard.errors import StoreError
 
 KILLED_ROUNDS = 170

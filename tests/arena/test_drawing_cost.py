@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.arena.planted import FILES
-from tiltyard.arena.media import clean
+from tiltyard.arena.intake.media import clean
 from tiltyard.data.bank import AnswerKind
 from tiltyard.errors import BankError
 

@@ -11,8 +11,8 @@ from tests.arena.small_worlds import Log, honest_chooser, new_log, play
 from tests.sizes import size
 from tiltyard.arena import copy_of, effects_of
 from tiltyard.arena import events as e
-from tiltyard.arena.board import live_board
 from tiltyard.arena.store.checkpoints import encode_state
+from tiltyard.arena.study.board import live_board
 
 
 def small_log(seed: int, votes: int = 60) -> Log:

@@ -15,11 +15,11 @@ from tests.arena.databases import rule_above_the_store
 from tests.arena.engines import open_arena, sql
 from tiltyard.arena import Arena, carry_out, opened_source, prepare_import, read_policy
 from tiltyard.arena import events as e
-from tiltyard.arena.commands import MOST_CHARACTERS
-from tiltyard.arena.import_source import ENTRY_BYTES, code_of
-from tiltyard.arena.importing import Import
+from tiltyard.arena.audit.verify import verify
+from tiltyard.arena.intake.import_source import ENTRY_BYTES, code_of
+from tiltyard.arena.intake.importing import Import
 from tiltyard.arena.store.files import read_file, stored_files
-from tiltyard.arena.store.verify import verify
+from tiltyard.arena.writing.commands import MOST_CHARACTERS
 from tiltyard.data.bank import AnswerKind
 from tiltyard.errors import ArenaError, BankError, TiltyardError
 
@@ -142,7 +142,7 @@ def test_a_drawing_that_names_its_model_is_not_served(sqlite_url: str, tmp_path:
 def test_files_are_written_in_parts_that_fit_in_memory(
     sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tiltyard.arena.importing.BYTES_AT_ONCE", 250)
+    monkeypatch.setattr("tiltyard.arena.intake.importing.BYTES_AT_ONCE", 250)
     drawings(tmp_path)
     with open_arena(sqlite_url) as arena, opened_source(tmp_path, 1_000_000) as found:
         plan = prepare_import(arena, bank=found.prompts, responses=found.responses)

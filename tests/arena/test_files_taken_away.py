@@ -17,8 +17,8 @@ from tests.arena.engines import Clock, catalog, open_arena, play, sql
 from tests.arena.test_crash import Voters, check, seed
 from tests.processes import wait_until
 from tiltyard.arena import Arena, Choice
+from tiltyard.arena.audit.verify import verify
 from tiltyard.arena.store import Store, sqlite_files
-from tiltyard.arena.store.verify import verify
 from tiltyard.errors import StoreError
 
 

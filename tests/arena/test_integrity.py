@@ -11,8 +11,10 @@ from tests.arena.small_worlds import MINUTE, SECOND, Log, honest, new_log
 from tests.sizes import size
 from tiltyard.arena import AnswerFlag, Choice, Limits, ScreenedAnswers, flag_answers, limits_of, screen, vote_table
 from tiltyard.arena import events as e
-from tiltyard.arena.board import live_board
-from tiltyard.arena.integrity import (
+from tiltyard.arena.rules.policy import FlagRules
+from tiltyard.arena.rules.votes import SessionActs
+from tiltyard.arena.study.board import live_board
+from tiltyard.arena.study.integrity import (
     ExclusionProposal,
     VoterFlag,
     accepted,
@@ -23,9 +25,7 @@ from tiltyard.arena.integrity import (
     propose_unblinded,
     voter_anomalies,
 )
-from tiltyard.arena.policy import FlagRules
-from tiltyard.arena.voters import SessionRules, SessionVotes, fewest_votes, session_flags
-from tiltyard.arena.votes import SessionActs
+from tiltyard.arena.study.voters import SessionRules, SessionVotes, fewest_votes, session_flags
 
 RULES = FlagRules()
 

@@ -21,8 +21,8 @@ from tiltyard.arena.matchmaking.exposure import over_traffic_cap, targets
 from tiltyard.arena.matchmaking.matchup import ContenderMeeting, draw, draw_one, tied_best
 from tiltyard.arena.matchmaking.tables import WorkingTables
 from tiltyard.arena.matchmaking.voter_view import VoterView
-from tiltyard.arena.policy import LaneWeights, OpponentMix, PublicationRules
-from tiltyard.arena.tallies import pair_of
+from tiltyard.arena.rules.policy import LaneWeights, OpponentMix, PublicationRules
+from tiltyard.arena.rules.tallies import pair_of
 
 
 def view_of(yard: Yard) -> VoterView:

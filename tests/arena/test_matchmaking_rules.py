@@ -17,7 +17,7 @@ from tiltyard.arena import Policy
 from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking import SeenMatchups
 from tiltyard.arena.matchmaking.choosing import REPEATS, Matchmaker
-from tiltyard.arena.policy import LaneWeights
+from tiltyard.arena.rules.policy import LaneWeights
 from tiltyard.errors import ArenaError
 
 

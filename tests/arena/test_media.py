@@ -22,11 +22,11 @@ from PIL import Image
 from tests.arena import planted, planted_streams
 from tests.arena.planted import FILES, PLANTED
 from tiltyard.arena import flag_answers
-from tiltyard.arena.events import ModelAdded
-from tiltyard.arena.file_intake import words_of
-from tiltyard.arena.media import clean, format_of, images, streams
-from tiltyard.arena.media.block_colours import UNKNOWN, block_colour
-from tiltyard.arena.media.scripts import without_comments, without_css_comments
+from tiltyard.arena.intake.file_intake import words_of
+from tiltyard.arena.intake.media import clean, format_of, images, streams
+from tiltyard.arena.intake.media.block_colours import UNKNOWN, block_colour
+from tiltyard.arena.intake.media.scripts import without_comments, without_css_comments
+from tiltyard.arena.rules.events import ModelAdded
 from tiltyard.data.bank import AnswerKind
 from tiltyard.errors import BankError, MissingExtra
 

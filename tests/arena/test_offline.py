@@ -11,9 +11,9 @@ from tests.records import replace
 from tiltyard.analysis.boards import BradleyTerry
 from tiltyard.arena import Choice, VoteTable, vote_table
 from tiltyard.arena import events as e
-from tiltyard.arena.board import live_board
-from tiltyard.arena.offline import offline_board, on_scale
-from tiltyard.arena.policy import IntervalRules
+from tiltyard.arena.rules.policy import IntervalRules
+from tiltyard.arena.study.board import live_board
+from tiltyard.arena.study.offline import offline_board, on_scale
 from tiltyard.data.battles import Outcome
 
 STRENGTHS = np.linspace(250.0, -250.0, 10)

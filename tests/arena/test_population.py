@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tiltyard.arena import Choice
-from tiltyard.arena.schedule import Reserved
+from tiltyard.arena.rules.schedule import Reserved
 from tiltyard.arena.simulation import Attack, AttackKind
 from tiltyard.arena.simulation.population import SYBIL_VOTES, Crowd, Voter, World
 from tiltyard.errors import OptionError

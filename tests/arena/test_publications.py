@@ -16,14 +16,14 @@ from tests.web.sites import QUICK
 from tiltyard.analysis.boards import rate
 from tiltyard.arena import Arena, Choice, DefenceRules, Policy, open_export, vote_table, vote_weights
 from tiltyard.arena import events as e
-from tiltyard.arena import running as running_ratings
-from tiltyard.arena.following import Observatory, period_of_log
-from tiltyard.arena.policy import LaneWeights, OpponentMix
-from tiltyard.arena.ratings import Ratings, rate_votes
+from tiltyard.arena.rules.policy import LaneWeights, OpponentMix
+from tiltyard.arena.rules.ratings import Ratings, rate_votes
+from tiltyard.arena.rules.votes import CastVote
 from tiltyard.arena.simulation.ledger import FIRST_DAY
 from tiltyard.arena.store import Store, events_in_order
 from tiltyard.arena.store.matchups import cast_votes
-from tiltyard.arena.votes import CastVote
+from tiltyard.arena.study import Observatory, period_of_log
+from tiltyard.arena.writing import running as running_ratings
 from tiltyard.files import write_lines
 from tiltyard.stats import rate_battles
 

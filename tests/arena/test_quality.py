@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.sizes import size
-from tiltyard.arena.quality import (
+from tiltyard.arena.study.quality import (
     EXACT_UP_TO,
     QualityVotes,
     _chance_of_rise,

@@ -11,12 +11,13 @@ import pytest
 
 from tests.arena.databases import rule_above_the_store
 from tests.arena.engines import Clock, catalog, open_arena
-from tiltyard.arena import SECOND, Gone, MatchupStatus, NoVote, TooLate, screen, voting
+from tiltyard.arena import SECOND, Gone, MatchupStatus, NoVote, TooLate, screen
 from tiltyard.arena import events as e
+from tiltyard.arena.audit.verify import verify
+from tiltyard.arena.rules import voting
+from tiltyard.arena.rules.voting import Ballot, Decision
 from tiltyard.arena.store import log
 from tiltyard.arena.store.matchups import public_until
-from tiltyard.arena.store.verify import verify
-from tiltyard.arena.voting import Ballot, Decision
 from tiltyard.errors import ArenaError
 
 A, B = e.Choice.A, e.Choice.B

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tiltyard.arena.voters import author_names, find_name, plain
+from tiltyard.arena.study.voters import author_names, find_name, plain
 
 if TYPE_CHECKING:
     from pathlib import Path

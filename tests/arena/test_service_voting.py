@@ -13,10 +13,11 @@ import pytest
 from tests.arena.databases import rule_above_the_store
 from tests.arena.engines import Clock, answer, board_of, catalog, open_arena, play, sql
 from tests.forked import PATIENCE_SECONDS
-from tiltyard.arena import PHASES, ChoiceDiffers, Command, Gone, NotYours, TooLate, TooMany, commands
+from tiltyard.arena import PHASES, ChoiceDiffers, Command, Gone, NotYours, TooLate, TooMany
 from tiltyard.arena import events as e
+from tiltyard.arena.audit.verify import verify
 from tiltyard.arena.store import Quota, forget_cookie
-from tiltyard.arena.store.verify import verify
+from tiltyard.arena.writing import commands
 from tiltyard.errors import ArenaError
 
 A, B, TIE, BOTH_BAD = e.Choice

@@ -17,7 +17,7 @@ from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking import SeenMatchups
 from tiltyard.arena.matchmaking.choosing import Matchmaker
 from tiltyard.arena.matchmaking.matchup import ContenderMeeting
-from tiltyard.arena.policy import LaneWeights
+from tiltyard.arena.rules.policy import LaneWeights
 from tiltyard.arena.simulation import Attack, AttackKind, SimulationResult, SimulationSettings, simulate
 from tiltyard.arena.simulation.attack_cost import attack_report
 from tiltyard.arena.simulation.ledger import MemoryArena

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from tiltyard.arena import ArenaState, Policy, VoteColumns
 from tiltyard.arena import events as e
-from tiltyard.arena.policy import RatingRules
-from tiltyard.arena.ratings import rate_votes
-from tiltyard.arena.schedule import Schedule
+from tiltyard.arena.rules.policy import RatingRules
+from tiltyard.arena.rules.ratings import rate_votes
+from tiltyard.arena.rules.schedule import Schedule
+from tiltyard.arena.rules.tallies import Tallies
 from tiltyard.arena.store.checkpoints import decode_state, encode_state
-from tiltyard.arena.tallies import Tallies
 
 CHOICES = tuple(e.Choice)
 votes_of_few = st.lists(

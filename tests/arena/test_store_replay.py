@@ -16,11 +16,11 @@ from tests.arena.engines import CHOICES, Clock, any_matchup, catalog, open_arena
 from tests.sizes import size
 from tiltyard.arena import Arena, ArenaState, Policy, VoteColumns
 from tiltyard.arena import events as e
-from tiltyard.arena.policy import RatingRules
+from tiltyard.arena.audit.verify import rebuild, verify
+from tiltyard.arena.rules.policy import RatingRules
 from tiltyard.arena.store import Store, events_in_order, load_votes
 from tiltyard.arena.store.checkpoints import encode_state, keep_checkpoint, load_state
 from tiltyard.arena.store.matchups import COLUMNS, public_until
-from tiltyard.arena.store.verify import rebuild, verify
 from tiltyard.errors import ArenaError
 
 steps_of_a_history = st.lists(

@@ -17,12 +17,12 @@ from tests.arena.engines import CHOICES, catalog, open_arena, play, sql
 from tests.arena.test_crash import Voters, check, seed
 from tiltyard.arena import Arena, ArenaState, ServeMatchup, TooBusy
 from tiltyard.arena import events as e
-from tiltyard.arena.chain import FIRST_HASH, link_events
+from tiltyard.arena.audit.verify import verify
 from tiltyard.arena.matchmaking import ChosenMatchup, SeenMatchups
+from tiltyard.arena.rules.chain import FIRST_HASH, link_events
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.checkpoints import encode_state
 from tiltyard.arena.store.database import WRITER_LOCK
-from tiltyard.arena.store.verify import verify
 from tiltyard.errors import StoreError
 
 LOCK = "SELECT pg_advisory_xact_lock(%s)"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tiltyard.arena import Standing
-from tiltyard.arena.verdict import verdict
+from tiltyard.arena.study.verdict import verdict
 
 
 def standing(place: int, low: int | None, high: int | None, *, provisional: bool = False) -> Standing:

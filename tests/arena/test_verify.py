@@ -14,13 +14,14 @@ from tests.arena.rewriting import chain_anew
 from tests.records import replace
 from tiltyard.arena import HOUR, ExplainVote, Head, HeadFile, clock, new_key
 from tiltyard.arena import events as e
-from tiltyard.arena.chain import link_events
-from tiltyard.arena.heads import Statement, signed
-from tiltyard.arena.store import NewHead, Store, Verification, log, record_head, state_head
+from tiltyard.arena.audit import Verification, state_head
+from tiltyard.arena.audit.verify import rebuild, verify
+from tiltyard.arena.rules.chain import link_events
+from tiltyard.arena.rules.heads import Statement, signed
+from tiltyard.arena.store import NewHead, Store, log, record_head
 from tiltyard.arena.store.checkpoints import keep_checkpoint, load_state
 from tiltyard.arena.store.files import CleanFile
 from tiltyard.arena.store.matchups import COLUMNS
-from tiltyard.arena.store.verify import rebuild, verify
 from tiltyard.errors import ArenaError, StoreError
 
 PICTURE = CleanFile(content=bytes(range(256)) * 2000, media_type="image/png")

@@ -15,11 +15,12 @@ import pytest
 from tests.arena.databases import rule_above_the_store
 from tests.arena.engines import SECOND, START, Clock, catalog, open_arena, sql
 from tests.forked import PATIENCE_SECONDS
-from tiltyard.arena import DAY, Arena, Choice, TooMany, commands
-from tiltyard.arena.policy import RetentionRules
-from tiltyard.arena.randomness import random_id, random_seed
+from tiltyard.arena import DAY, Arena, Choice, TooMany
+from tiltyard.arena.audit.verify import verify
+from tiltyard.arena.rules.policy import RetentionRules
+from tiltyard.arena.rules.randomness import random_id, random_seed
 from tiltyard.arena.store import Quota, QuotaCounter, Store, forget_cookie, load_votes, site_texts, tidy
-from tiltyard.arena.store.verify import verify
+from tiltyard.arena.writing import commands
 from tiltyard.errors import StoreError
 
 PERIOD = RetentionRules().network_days * DAY

@@ -16,10 +16,11 @@ from hypothesis import strategies as st
 from tests.arena.databases import make_empty_arena
 from tests.arena.engines import Clock, catalog, open_arena
 from tests.arena.small_worlds import Log, new_log
-from tiltyard.arena import ArenaState, CastVote, Policy, VoteColumns, VoteStanding, VoteTable, commands, vote_table
+from tiltyard.arena import ArenaState, CastVote, Policy, VoteColumns, VoteStanding, VoteTable, vote_table
 from tiltyard.arena import events as e
-from tiltyard.arena.following import Observatory, Pace
-from tiltyard.arena.following.recent_events import RecentEvents
+from tiltyard.arena.study import Observatory, Pace
+from tiltyard.arena.study.recent_events import RecentEvents
+from tiltyard.arena.writing import commands
 
 HOUR = 3_600_000_000
 

@@ -11,10 +11,11 @@ import pytest
 
 from tests.arena.engines import START, Clock, catalog, open_arena, play, sql
 from tests.within import run
-from tiltyard.arena import Arena, import_votes, open_export, vote_import
+from tiltyard.arena import Arena, import_votes, open_export
 from tiltyard.arena import events as e
-from tiltyard.arena.store.verify import verify
-from tiltyard.arena.vote_import import ImportedVotes
+from tiltyard.arena.audit.verify import verify
+from tiltyard.arena.intake import vote_import
+from tiltyard.arena.intake.vote_import import ImportedVotes
 from tiltyard.errors import ArenaError, BattleError
 
 WINNERS = ("model_a", "model_b", "tie", "tie (bothbad)")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.records import replace
 from tests.sizes import size
 from tiltyard.arena import expected_scores
-from tiltyard.arena.voters import SessionRules, SessionVotes, combined, session_flags, surprises
+from tiltyard.arena.study.voters import SessionRules, SessionVotes, combined, session_flags, surprises
 from tiltyard.data.battles import Outcome
 
 RULES = SessionRules(

@@ -13,12 +13,12 @@ from tests.arena.databases import rule_above_the_store
 from tests.arena.engines import START, Clock, catalog
 from tiltyard.arena import Arena, Policy, ServedMatchup, ServeMatchup, WaitingRules
 from tiltyard.arena import events as e
-from tiltyard.arena import waiting as rules_of_waiting
-from tiltyard.arena.schedule import Reserved
+from tiltyard.arena.matchmaking import waiting as rules_of_waiting
+from tiltyard.arena.matchmaking.waiting import Due, WaitingPairs
+from tiltyard.arena.rules.schedule import Reserved
+from tiltyard.arena.rules.tallies import pair_of
 from tiltyard.arena.simulation.ledger import MemoryArena
 from tiltyard.arena.store import Store
-from tiltyard.arena.tallies import pair_of
-from tiltyard.arena.waiting import Due, WaitingPairs
 
 A = e.Choice.A
 RULES = WaitingRules()

@@ -9,12 +9,12 @@ from tests.records import replace
 from tests.sizes import size
 from tiltyard.analysis.boards import BradleyTerry, apart, apart_at_any_time
 from tiltyard.arena import VoteTable, published_estimator, vote_table
-from tiltyard.arena.offline import offline_board
-from tiltyard.arena.policy import IntervalRules
+from tiltyard.arena.rules.policy import IntervalRules
 from tiltyard.arena.simulation import SimulationSettings, simulate
 from tiltyard.arena.simulation.ledger import MemoryArena
 from tiltyard.arena.simulation.population import Diligence, Regulars, World
 from tiltyard.arena.simulation.published import check_published, expected_board, ranks_hold
+from tiltyard.arena.study.offline import offline_board
 from tiltyard.data.battles import Outcome
 from tiltyard.stats import Covariance
 

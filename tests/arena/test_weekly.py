@@ -15,11 +15,11 @@ from tests.browsers import Tab
 from tests.records import replace
 from tiltyard.arena import DAY, HOUR, Choice, Policy, WeeklyReport, weekly_report
 from tiltyard.arena import events as e
-from tiltyard.arena.board import live_board
-from tiltyard.arena.following import period_of_log, study_of
-from tiltyard.arena.policy import LaneWeights
+from tiltyard.arena.rules.policy import LaneWeights
 from tiltyard.arena.simulation import RecordingArena, SimulationSettings, simulate
-from tiltyard.arena.weekly import ContenderLane
+from tiltyard.arena.study import period_of_log, study_of
+from tiltyard.arena.study.board import live_board
+from tiltyard.arena.study.weekly import ContenderLane
 from tiltyard.reporting import weekly_json, weekly_markdown, weekly_page
 from tiltyard.reporting.weekly_text import quality_sentence
 

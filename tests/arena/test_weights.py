@@ -8,7 +8,7 @@ import pytest
 from tests.records import replace
 from tiltyard.analysis.boards import BradleyTerry
 from tiltyard.arena import DAY, DefenceRules, VoteTable, read_policy, vote_weights
-from tiltyard.arena.weights import are_weighed, blocks_to_swap, contested_models, weighed
+from tiltyard.arena.rules.weights import are_weighed, blocks_to_swap, contested_models, weighed
 from tiltyard.data.battles import Outcome
 from tiltyard.errors import OptionError
 

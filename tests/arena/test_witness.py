@@ -30,15 +30,16 @@ from tiltyard.arena import (
     vote_table,
 )
 from tiltyard.arena import events as e
-from tiltyard.arena.board import live_board
-from tiltyard.arena.following.replay import published_ratings
-from tiltyard.arena.heads import Statement, plain, signed
-from tiltyard.arena.public_rows import receipt_of
-from tiltyard.arena.ratings import rate_votes
-from tiltyard.arena.store import erase, head_history, load_votes, public_head, record_head, state_head, witness_lines
+from tiltyard.arena.audit import state_head, witness_lines
+from tiltyard.arena.audit.verify import verify
+from tiltyard.arena.audit.witness import RatedModel, differing
+from tiltyard.arena.rules.heads import Statement, plain, signed
+from tiltyard.arena.rules.public_rows import receipt_of
+from tiltyard.arena.rules.ratings import rate_votes
+from tiltyard.arena.store import erase, head_history, load_votes, public_head, record_head
 from tiltyard.arena.store.public_log import record_hourly
-from tiltyard.arena.store.verify import verify
-from tiltyard.arena.witness import RatedModel, differing
+from tiltyard.arena.study.board import live_board
+from tiltyard.arena.study.replay import published_ratings
 from tiltyard.errors import ArenaError, OptionError
 from tiltyard.files import json_line
 from tiltyard.render import day

@@ -23,9 +23,10 @@ from tests.cli.conftest import Run, tiltyard
 from tests.sizes import size
 from tiltyard.arena import Finding, Head, KeptProof, check_witness, new_key
 from tiltyard.arena import events as e
-from tiltyard.arena.chain import FIRST_HASH, link_line
-from tiltyard.arena.heads import HeadFile, Statement, signed
-from tiltyard.arena.store import public_head, witness_lines
+from tiltyard.arena.audit import witness_lines
+from tiltyard.arena.rules.chain import FIRST_HASH, link_line
+from tiltyard.arena.rules.heads import HeadFile, Statement, signed
+from tiltyard.arena.store import public_head
 from tiltyard.errors import ArenaError
 
 __all__ = ["tiltyard"]

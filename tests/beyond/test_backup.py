@@ -16,8 +16,9 @@ from tests.arena.databases import Databases
 from tests.arena.engines import catalog, open_arena, play, sql
 from tests.forked import Forked, command
 from tiltyard.arena import Arena
-from tiltyard.arena.store import Store, Verification
-from tiltyard.arena.store.verify import verify
+from tiltyard.arena.audit import Verification
+from tiltyard.arena.audit.verify import verify
+from tiltyard.arena.store import Store
 from tiltyard.errors import OptionError, StoreError
 
 

@@ -25,8 +25,8 @@ from tests.sizes import size
 from tests.web.sites import form_in, hidden_fields
 from tiltyard.arena import Arena, DefenceRules, Policy
 from tiltyard.arena import events as e
+from tiltyard.arena.audit.verify import verify
 from tiltyard.arena.store import Store, events_in_order, site_texts
-from tiltyard.arena.store.verify import verify
 from tiltyard.web.app import create_app
 from tiltyard.web.settings import SiteSettings
 

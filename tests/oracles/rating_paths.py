@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tiltyard.arena import RatingPath, VoteTable
-from tiltyard.arena.policy import RatingRules
+from tiltyard.arena.rules.policy import RatingRules
 from tiltyard.stats import rate_battles_history
 
 

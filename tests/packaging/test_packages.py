@@ -90,7 +90,8 @@ class Extra:
 
 
 ASK = (
-    "from tiltyard.judge.llm.provider import parse_model_name as name; from tiltyard.judge.llm.providers import make_provider; "
+    "from tiltyard.judge.llm.provider import parse_model_name as name; "
+    "from tiltyard.judge.llm.providers import make_provider; "
     "make_provider(name('{model}'), env={{'ANTHROPIC_API_KEY': 'none', 'GEMINI_API_KEY': 'none'}})"
 )
 EXTRAS = {

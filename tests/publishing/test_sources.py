@@ -19,7 +19,8 @@ import tiltyard as ty
 from tiltyard import publish
 from tiltyard.arena import Choice, Policy, new_key
 from tiltyard.arena import events as e
-from tiltyard.arena.store import Store, record_head, state_head
+from tiltyard.arena.audit import state_head
+from tiltyard.arena.store import Store, record_head
 from tiltyard.cli.main import make_app
 from tiltyard.errors import ArenaError, RunFolderError
 

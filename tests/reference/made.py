@@ -23,8 +23,9 @@ from tests.web.file_answers import only
 from tests.web.sites import SmallSite, small_site
 from tiltyard.arena import DAY, Choice, ExplainVote, new_key, weekly_report
 from tiltyard.arena import events as e
-from tiltyard.arena.following import day_of, period_of_log, study_of
-from tiltyard.arena.store import record_head, state_head
+from tiltyard.arena.audit import state_head
+from tiltyard.arena.store import record_head
+from tiltyard.arena.study import day_of, period_of_log, study_of
 from tiltyard.cli.main import make_app
 from tiltyard.reporting import keep_finished_weeks
 

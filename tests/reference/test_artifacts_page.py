@@ -16,7 +16,7 @@ from tests.reference import made as make
 from tests.reference.fields import documented, never_made, sometimes_missing, undocumented
 from tests.reference.pages import REFERENCE, code, section, sections_of
 from tiltyard.arena import events
-from tiltyard.arena.media.shapes import clean_voxel
+from tiltyard.arena.intake.media.shapes import clean_voxel
 from tiltyard.arena.store import Store
 from tiltyard.data.bank import Prompt
 from tiltyard.data.schemas import schema_text

@@ -14,7 +14,7 @@ from tests.reference.fields import documented
 from tests.reference.pages import IN_FULL, METHODS, ROOT, anchor, code, sections, under
 from tiltyard.analysis.boards.text import EXTRA_COLUMNS, as_markdown
 from tiltyard.arena import BoardRow, OfflineRow, ValidityReport
-from tiltyard.arena.following import ModelFacts
+from tiltyard.arena.study import ModelFacts
 from tiltyard.judge.tournament import EloLine, PairTally
 from tiltyard.judge.verdicts import Bias
 from tiltyard.stats.judge_scale import PlacementVariance

@@ -21,7 +21,7 @@ from tests.within import run
 
 from tiltyard.arena import WeeklyReport, weekly_report
 from tiltyard.arena import events as e
-from tiltyard.arena.following import period_of_log
+from tiltyard.arena.study import period_of_log
 from tiltyard.reporting import weekly_markdown, weekly_page, write_report
 
 HOSTILE = (

@@ -126,7 +126,7 @@ def test_a_mistake_that_a_test_notices_is_killed_and_the_checkout_stays_as_it_is
     from pathlib import Path
     sys.path.insert(0, {str(TOOLS)!r})
     import mutate
-    module = "tiltyard.arena.publication"
+    module = "tiltyard.arena.study.publication"
     planted = [one for one in mutate.all_mutations([module])[module] if "rule.met" in one.after]
     (mutation,) = [one for one in planted if one.after.startswith("any(")]
     found = []
@@ -138,7 +138,7 @@ def test_a_mistake_that_a_test_notices_is_killed_and_the_checkout_stays_as_it_is
         workers.finish()
     print(json.dumps(sorted([one["outcome"], one["by"]] for one in found)))
     """
-    source = mutate.path_of("tiltyard.arena.publication")
+    source = mutate.path_of("tiltyard.arena.study.publication")
     before = source.read_bytes()
     done = subprocess.run(
         [sys.executable, "-c", dedent(script)], capture_output=True, text=True, check=True, timeout=PATIENCE_SECONDS

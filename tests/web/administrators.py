@@ -11,9 +11,9 @@ from starlette.testclient import TestClient
 
 from tests.web.sites import ADMIN_SECRET, QUICK, SECRET, SmallSite, catalog
 from tiltyard.arena import AnyBody, Arena, Choice
-from tiltyard.arena.events import Event
-from tiltyard.arena.following import Observatory
+from tiltyard.arena.rules.events import Event
 from tiltyard.arena.store import events_in_order
+from tiltyard.arena.study import Observatory
 from tiltyard.web.app import create_app
 from tiltyard.web.settings import SiteSettings
 

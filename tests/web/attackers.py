@@ -19,8 +19,8 @@ from starlette.testclient import TestClient
 from tests.web.sites import ADMIN_SECRET, QUICK, SECRET
 from tiltyard.arena import Arena, Policy, TextsPublic, WaitingRules
 from tiltyard.arena import events as e
-from tiltyard.arena.following import Observatory
 from tiltyard.arena.store import Store
+from tiltyard.arena.study import Observatory
 from tiltyard.web.app import create_app
 from tiltyard.web.settings import SiteSettings
 

@@ -17,12 +17,12 @@ from tests.arena.small_worlds import SECOND, START, Log, honest
 from tests.web.sites import QUICK, SECRET
 from tiltyard.arena import Arena
 from tiltyard.arena import events as e
-from tiltyard.arena.blindness import hidden_for
-from tiltyard.arena.following import Observatory
-from tiltyard.arena.following.observatory import Snapshot
+from tiltyard.arena.rules.blindness import hidden_for
 from tiltyard.arena.simulation.ledger import FIRST_DAY, fill_log
 from tiltyard.arena.store import Store
 from tiltyard.arena.store.public_log import record_hourly
+from tiltyard.arena.study import Observatory
+from tiltyard.arena.study.observatory import Snapshot
 from tiltyard.web.app import create_app
 from tiltyard.web.settings import SiteSettings
 

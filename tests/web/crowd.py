@@ -71,7 +71,7 @@ def crowd(
     """
     import uvloop
 
-    from tiltyard.arena.store.verify import verify
+    from tiltyard.arena.audit.verify import verify
 
     with database(kind, folder) as url:
         with opened(url):

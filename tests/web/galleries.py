@@ -16,8 +16,8 @@ from tests.browsers import new_context
 from tests.web.sites import ADMIN_SECRET, MODELS, QUICK, SECRET, LiveServer, catalog
 from tiltyard.arena import Arena
 from tiltyard.arena import events as e
-from tiltyard.arena.following import Observatory
 from tiltyard.arena.store.files import CleanFile
+from tiltyard.arena.study import Observatory
 from tiltyard.web.app import create_app
 from tiltyard.web.settings import SiteSettings
 

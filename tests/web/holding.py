@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from tests.forked import PATIENCE_SECONDS
-from tiltyard.arena import Arena, commands
+from tiltyard.arena import Arena
+from tiltyard.arena.writing import commands
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp
 
 from tiltyard.arena import Arena
 from tiltyard.arena import events as e
-from tiltyard.arena.following import Observatory, Pace
+from tiltyard.arena.study import Observatory, Pace
 from tiltyard.web.app import create_app
 from tiltyard.web.serving import server_options
 from tiltyard.web.settings import SiteSettings

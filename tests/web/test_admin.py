@@ -23,9 +23,9 @@ from tests.web.sites import ADMIN_SECRET, MODELS, SECRET, SmallSite, form_in, vo
 from tests.within import run
 from tiltyard.arena import Arena, Limits, Load, TooMany, clock
 from tiltyard.arena import events as e
+from tiltyard.arena.audit.verify import verify
 from tiltyard.arena.store import erase
 from tiltyard.arena.store.checkpoints import encode_state
-from tiltyard.arena.store.verify import verify
 from tiltyard.web.admin_gate import GUESSES, SESSION_SECONDS, Gate, Login
 from tiltyard.web.app import create_app
 from tiltyard.web.engine import TrialWrite

@@ -16,7 +16,7 @@ from tests.web.conftest import Visits
 from tests.web.sites import ADMIN_SECRET, MODELS, NAMES, QUICK, SECRET, LiveServer, catalog
 from tiltyard.arena import Arena
 from tiltyard.arena import events as e
-from tiltyard.arena.following import Observatory
+from tiltyard.arena.study import Observatory
 from tiltyard.web.app import create_app
 from tiltyard.web.settings import SiteSettings
 

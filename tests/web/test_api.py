@@ -12,8 +12,8 @@ from starlette.exceptions import HTTPException
 from tests.web.sites import MODELS, SmallSite, catalog, small_site
 from tests.within import run
 from tiltyard.arena import Arena, Choice, clock
+from tiltyard.arena.audit.verify import verify
 from tiltyard.arena.store import Store
-from tiltyard.arena.store.verify import verify
 from tiltyard.web.failures import failure_of
 
 

@@ -25,8 +25,8 @@ from tests.web.attackers import (
 from tests.web.sites import form_in, vote_page
 from tiltyard.arena import NOT_BLIND, Choice, Policy, TextsPublic, clock, read_policy
 from tiltyard.arena import events as e
-from tiltyard.arena.blindness import SETTLED, hidden_for
-from tiltyard.arena.policy import LONGEST_WAIT
+from tiltyard.arena.rules.blindness import SETTLED, hidden_for
+from tiltyard.arena.rules.policy import LONGEST_WAIT
 from tiltyard.arena.store import Store, log
 from tiltyard.errors import OptionError
 

@@ -17,9 +17,9 @@ import pytest
 from tests.records import replace
 from tests.web.board_fixtures import MODELS, BoardSite, board_site, week_of_votes
 from tiltyard.arena import Policy
-from tiltyard.arena.following import VotePart, day_end, history, parts
-from tiltyard.arena.following.parts import KeptParts, days_of, part_board, votes_in
 from tiltyard.arena.store import KeptWeek
+from tiltyard.arena.study import VotePart, day_end, history, parts
+from tiltyard.arena.study.parts import KeptParts, days_of, part_board, votes_in
 from tiltyard.render import legible
 from tiltyard.web.admin_settings import limit_groups, policy_groups, unit_of
 from tiltyard.web.board_columns import CHOSEN_BY_DEFAULT

@@ -22,8 +22,9 @@ from cryptography.x509.oid import NameOID
 from tests.cli.conftest import Run, tiltyard
 from tests.web.sites import QUICK, SECRET, LiveServer, catalog, live_site
 from tiltyard.arena import Arena, Policy, new_key, read_policy
-from tiltyard.arena.following import Observatory
-from tiltyard.arena.store import record_head, state_head
+from tiltyard.arena.audit import state_head
+from tiltyard.arena.store import record_head
+from tiltyard.arena.study import Observatory
 from tiltyard.verbs.arena import doctor as findings
 from tiltyard.web import checkup
 from tiltyard.web.app import create_app

@@ -27,12 +27,13 @@ from tests.web.sites import SmallSite, small_site
 from tests.web.test_forgetting import bytes_of, killed
 from tiltyard.arena import Arena, clock
 from tiltyard.arena import events as e
-from tiltyard.arena.events import Erasable
+from tiltyard.arena.audit import state_head, witness_lines
+from tiltyard.arena.audit.verify import verify
+from tiltyard.arena.rules.events import Erasable
 from tiltyard.arena.simulation.ledger import FIRST_DAY, fill_log
-from tiltyard.arena.store import Outside, Store, erase, record_head, state_head, witness_lines
+from tiltyard.arena.store import Outside, Store, erase, record_head
 from tiltyard.arena.store.files import CleanFile
 from tiltyard.arena.store.public_log import record_hourly
-from tiltyard.arena.store.verify import verify
 from tiltyard.errors import OptionError
 from tiltyard.reporting import keep_finished_weeks
 

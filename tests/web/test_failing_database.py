@@ -14,8 +14,8 @@ from tests.arena.databases import Databases, Server, own_server
 from tests.arena.engines import sql
 from tests.web.administrators import at_the_desk
 from tests.web.sites import form_in, small_site, vote_page
+from tiltyard.arena.audit.verify import verify
 from tiltyard.arena.store.database import Database
-from tiltyard.arena.store.verify import verify
 
 
 @pytest.fixture(scope="module")

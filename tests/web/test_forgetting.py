@@ -25,14 +25,14 @@ from tests.arena.engines import sql
 from tests.web.sites import SECRET, SmallSite, form_in, hidden_fields, small_site, vote_once, vote_page
 from tests.web.test_reasons import explain
 from tiltyard.arena import DAY, KEPT, SECOND, Arena, EntryRules, Limits, Policy, SettingsChanged, clock, limits_of
-from tiltyard.arena.commands import CloseExpired
-from tiltyard.arena.policy import RetentionRules
+from tiltyard.arena.audit.verify import verify
+from tiltyard.arena.rules.policy import RetentionRules
 from tiltyard.arena.store import Outside, Quota, Store, hashed, make_invitations, site_texts
 from tiltyard.arena.store.database import SCHEMA
 from tiltyard.arena.store.erasing import TABLES as ERASABLE
 from tiltyard.arena.store.forgetting import TABLES, forget_everybody, forget_networks, forget_voters, tidy
 from tiltyard.arena.store.outside import deletion
-from tiltyard.arena.store.verify import verify
+from tiltyard.arena.writing.commands import CloseExpired
 from tiltyard.errors import StoreError
 from tiltyard.web.networks import networks_of
 from tiltyard.web.visitors import derived_key

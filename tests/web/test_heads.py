@@ -29,9 +29,10 @@ from tests.stand_in import program
 from tests.web.administrators import staffed_site
 from tests.web.sites import IDENTIFYING, QUICK, SCRAPER, SmallSite, live_site, said, vote_once
 from tiltyard.arena import Arena, Choice, Head, HeadFile, KeptProof, PhaseChanged, check_witness, new_key, read_witness
-from tiltyard.arena.following import observatory
-from tiltyard.arena.store import record_head, state_head
+from tiltyard.arena.audit import state_head
+from tiltyard.arena.store import record_head
 from tiltyard.arena.store.public_log import record_hourly
+from tiltyard.arena.study import observatory
 
 __all__ = ["program", "tiltyard"]
 

@@ -18,8 +18,8 @@ from tests.arena.engines import sql
 from tests.web.administrators import staffed_site, vote_often
 from tests.web.holding import held
 from tests.web.sites import IDENTIFYING, SCRAPER, SmallSite, vote_once
+from tiltyard.arena.audit.verify import verify
 from tiltyard.arena.store import KindCounts, backlog, latest_events
-from tiltyard.arena.store.verify import verify
 from tiltyard.web import engine
 
 LINE = re.compile(r'[a-z_]+(\{([a-z]+="[^"\\\n]*",?)+\})? -?[0-9.e+-]+\Z')

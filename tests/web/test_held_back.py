@@ -16,8 +16,8 @@ from tests.web.sites import IDENTIFYING, MODELS, NAMES, QUICK, SmallSite, form_i
 from tests.web.test_vote_page import site_with_a_clock
 from tiltyard.arena import Arena
 from tiltyard.arena import events as e
-from tiltyard.arena.following import Observatory
-from tiltyard.arena.store.verify import verify
+from tiltyard.arena.audit.verify import verify
+from tiltyard.arena.study import Observatory
 
 PUBLIC = (
     *("/leaderboard", "/validity", "/data", "/methods", f"/compare?a={MODELS[0]}&b={MODELS[1]}", "/leaderboard.csv"),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.records import replace
 from tests.web.sites import MODELS, SmallSite, answer, form_in, vote_page
-from tiltyard.arena.store.verify import verify
+from tiltyard.arena.audit.verify import verify
 
 MARK = "<script>zq9()</script>"
 SOAK = pytest.mark.soak

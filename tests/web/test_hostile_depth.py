@@ -13,7 +13,7 @@ import pytest
 from tests.arena.databases import Databases
 from tests.web.almost_right import AlmostRight
 from tests.web.sites import small_site
-from tiltyard.arena.store.verify import verify
+from tiltyard.arena.audit.verify import verify
 from tiltyard.web import admin
 
 REQUESTS, EACH = 50_000, 2_500

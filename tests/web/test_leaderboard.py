@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from tests.records import replace
 from tests.web.board_fixtures import MODELS, NAMES, NEWCOMER, BoardSite, board_site, week_of_votes
 from tiltyard.arena import Badge
-from tiltyard.arena.following import VotePart
-from tiltyard.arena.following.observatory import Snapshot
+from tiltyard.arena.study import VotePart
+from tiltyard.arena.study.observatory import Snapshot
 from tiltyard.reporting import worth_knowing
 from tiltyard.web.board_columns import COLUMNS
 from tiltyard.web.board_pages import leaderboard_view

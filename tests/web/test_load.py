@@ -15,7 +15,8 @@ from tests.processes import wait_until
 from tests.web.holding import held
 from tests.web.sites import SCRAPER, SmallSite, form_in, vote_once, vote_page
 from tests.web.test_health import figures
-from tiltyard.arena import Load, voting
+from tiltyard.arena import Load
+from tiltyard.arena.rules import voting
 from tiltyard.web import api, engine, failures, guard, page_cache
 from tiltyard.web.failures import Failure, busy
 from tiltyard.web.guard import BoundedPages

@@ -14,7 +14,7 @@ from tests.records import replace
 from tests.web.board_fixtures import MODELS, NEWCOMER, BoardSite, board_site, retire, week_of_votes
 from tiltyard.arena import Record, results_by_prompt_and_opponent
 from tiltyard.arena import events as e
-from tiltyard.arena.model_detail import model_detail
+from tiltyard.arena.study.model_detail import model_detail
 from tiltyard.web import charts, model
 from tiltyard.web.model import ModelPage, chosen_prompt, extremes, model_page, model_values, prompt_grid
 

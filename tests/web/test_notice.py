@@ -13,8 +13,8 @@ from tests.forked import PATIENCE_SECONDS, Forked, command
 from tests.processes import wait_for
 from tests.web.sites import catalog
 from tiltyard.arena import Arena
+from tiltyard.arena.audit.verify import verify
 from tiltyard.arena.store import Store, site_texts
-from tiltyard.arena.store.verify import verify
 from tiltyard.errors import OptionError
 
 NOTICE = "Recorded verdicts of a <small> local model: a demo, not a finding."

@@ -19,14 +19,14 @@ from tests.web.board_fixtures import DAY, MODELS, NEWCOMER, World, week_of_votes
 from tests.web.sites import QUICK
 from tiltyard.arena import Arena, ArenaState, Badge, Known, VoteColumns, weekly_report
 from tiltyard.arena import events as e
-from tiltyard.arena.board import live_board
-from tiltyard.arena.following import Observatory, VotePart, period_of_log
-from tiltyard.arena.following.parts import part_board
-from tiltyard.arena.following.replay import movements, published_ratings
-from tiltyard.arena.following.snapshots import with_swaps
-from tiltyard.arena.offline import offline_board, on_scale
 from tiltyard.arena.store import Store, events_in_order, log
-from tiltyard.arena.weekly import BoardAt
+from tiltyard.arena.study import Observatory, VotePart, period_of_log
+from tiltyard.arena.study.board import live_board
+from tiltyard.arena.study.offline import offline_board, on_scale
+from tiltyard.arena.study.parts import part_board
+from tiltyard.arena.study.replay import movements, published_ratings
+from tiltyard.arena.study.snapshots import with_swaps
+from tiltyard.arena.study.weekly import BoardAt
 from tiltyard.errors import ArenaError, StoreError
 
 

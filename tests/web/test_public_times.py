@@ -15,8 +15,8 @@ from tests.web.attackers import Clock
 from tests.web.sites import MODELS, QUICK, SECRET, SmallSite, catalog
 from tiltyard.arena import HOUR, SECOND, Arena
 from tiltyard.arena import events as e
-from tiltyard.arena.following import Observatory
 from tiltyard.arena.store import Store
+from tiltyard.arena.study import Observatory
 from tiltyard.web.app import create_app
 from tiltyard.web.guard import PERSONAL
 from tiltyard.web.settings import SiteSettings

@@ -13,10 +13,11 @@ from tests.web.administrators import at_the_desk
 from tests.web.sites import SmallSite, form_in, hidden_fields, vote_once, vote_page
 from tiltyard.arena import BallotRules, Policy, read_policy
 from tiltyard.arena import events as e
-from tiltyard.arena.policy import RetentionRules
-from tiltyard.arena.reasons import reasons_of_models
-from tiltyard.arena.store import tidy, witness_lines
-from tiltyard.arena.store.verify import verify
+from tiltyard.arena.audit import witness_lines
+from tiltyard.arena.audit.verify import verify
+from tiltyard.arena.rules.policy import RetentionRules
+from tiltyard.arena.rules.reasons import reasons_of_models
+from tiltyard.arena.store import tidy
 from tiltyard.data.battles import read_battles
 from tiltyard.errors import OptionError
 from tiltyard.web.vote import offered_reasons

@@ -13,10 +13,10 @@ from tests.web.administrators import at_the_desk, log_of, staffed_site
 from tests.web.sites import IDENTIFYING, SCRAPER, SmallSite, form_in, small_site, vote_page
 from tiltyard.arena import Limits, Policy
 from tiltyard.arena import events as e
+from tiltyard.arena.audit.verify import verify
 from tiltyard.arena.store import backlog, reported_answers
 from tiltyard.arena.store.checkpoints import decode_state, encode_state
 from tiltyard.arena.store.reading import session_acts
-from tiltyard.arena.store.verify import verify
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 
 from tests.browsers import new_context
 from tests.web.galleries import Gallery, Outside, context, gallery, visit
-from tiltyard.arena.media.markup import clean_html
+from tiltyard.arena.intake.media.markup import clean_html
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Frame, Page, Route

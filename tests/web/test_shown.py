@@ -13,9 +13,9 @@ from tests.arena.databases import rule_above_the_store
 from tests.web.file_answers import TYPES, add_files, only
 from tests.web.sites import MODELS, SECRET, SmallSite, small_site
 from tiltyard.arena import events as e
+from tiltyard.arena.audit.verify import verify
 from tiltyard.arena.store import PART_BYTES
 from tiltyard.arena.store.files import CleanFile
-from tiltyard.arena.store.verify import verify
 from tiltyard.errors import ArenaError, OptionError
 from tiltyard.web.answer_files import INERT, SANDBOX, page_start
 from tiltyard.web.answer_links import AnswerLinks

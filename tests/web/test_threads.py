@@ -13,9 +13,10 @@ from tests.forked import PATIENCE_SECONDS
 from tests.processes import wait_until
 from tests.web.holding import held
 from tests.web.sites import QUICK, SCRAPER, SmallSite, catalog, vote_once
-from tiltyard.arena import Arena, Choice, ThreadHealth, commands
-from tiltyard.arena.following import Observatory, VotePart, parts
-from tiltyard.arena.store.verify import verify
+from tiltyard.arena import Arena, Choice, ThreadHealth
+from tiltyard.arena.audit.verify import verify
+from tiltyard.arena.study import Observatory, VotePart, parts
+from tiltyard.arena.writing import commands
 
 
 class Fails:

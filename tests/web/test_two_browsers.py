@@ -17,7 +17,7 @@ from tests.web.sites import ADMIN_SECRET
 from tests.web.test_sandbox_browser import ATTACKS, PAINTER, PAINTS, PUSHY, SIBLING, attack, pages_of
 from tests.web.test_views_browser import FLOOD, GAPS, HERE
 from tests.web.test_walk_browser import ADMIN, PUBLIC, address
-from tiltyard.arena.media.markup import clean_html
+from tiltyard.arena.intake.media.markup import clean_html
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -27,9 +27,9 @@ from tests.web.sites import (
 from tiltyard.arena import Arena, Limits, Policy
 from tiltyard.arena import clock as clock_now
 from tiltyard.arena import events as e
-from tiltyard.arena.following import Observatory
+from tiltyard.arena.audit.verify import verify
 from tiltyard.arena.store import Store
-from tiltyard.arena.store.verify import verify
+from tiltyard.arena.study import Observatory
 from tiltyard.web.app import create_app
 from tiltyard.web.settings import SiteSettings
 

@@ -19,7 +19,7 @@ from tests.processes import wait_for
 from tests.sizes import size
 from tests.web.sites import SECRET, catalog, form_in, vote_page
 from tiltyard.arena import Arena, DefenceRules, Policy, SettingsChanged
-from tiltyard.arena.store.verify import verify
+from tiltyard.arena.audit.verify import verify
 from tiltyard.errors import OptionError, StoreError
 from tiltyard.web.serving import serve
 from tiltyard.web.settings import SiteSettings

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tiltyard.faces import names_on_demand
 
 if TYPE_CHECKING:
-    from tiltyard.arena.witness import Finding, KeptProof
+    from tiltyard.arena.audit.witness import Finding, KeptProof
     from tiltyard.publishing.arenas import arena_site
     from tiltyard.publishing.checking import check_folder, check_run
     from tiltyard.publishing.fetching import MOST_MANIFEST, RemoteHost, bounded_lines, fetch_folder

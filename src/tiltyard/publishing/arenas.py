@@ -104,7 +104,8 @@ def _public_log(db: str, title: str) -> tuple[list[bytes], list[PromptAdded], di
     """The witness as it is now, the prompts, in every wording, that nobody can be voting on any more, and titles."""
     try:
         from tiltyard.arena import clock
-        from tiltyard.arena.store import model_titles, open_store, retired_prompts, witness_lines
+        from tiltyard.arena.audit import witness_lines
+        from tiltyard.arena.store import model_titles, open_store, retired_prompts
     except ImportError:
         raise MissingExtra("the live arena", "arena") from None
     store = open_store(db)

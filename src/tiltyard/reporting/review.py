@@ -7,9 +7,7 @@ import math
 import msgspec
 
 from tiltyard.analysis.boards import Leaderboard, RatingEntry
-from tiltyard.render import page, svg
-from tiltyard.reporting.page import own_file
-from tiltyard.review import (
+from tiltyard.arena.review import (
     MORE_LABELS,
     Boards,
     ReviewResult,
@@ -23,6 +21,8 @@ from tiltyard.review import (
     percent,
     remarks,
 )
+from tiltyard.render import page, svg
+from tiltyard.reporting.page import own_file
 
 
 class ReviewedDimension(msgspec.Struct, frozen=True):

@@ -14,7 +14,6 @@ import msgspec
 from msgspec.structs import replace
 
 from tiltyard.arena import BoardRow, Known, WeeklyReport, top_order, weekly_report
-from tiltyard.arena.following import period_of_log, study_of
 from tiltyard.arena.store import (
     KeptWeek,
     Store,
@@ -25,6 +24,7 @@ from tiltyard.arena.store import (
     week_texts,
     weeks_with_votes,
 )
+from tiltyard.arena.study import period_of_log, study_of
 from tiltyard.files import write_text
 from tiltyard.render import MARGIN, WIDTH, Html, Scale, environment, escaping, package_text, page, path, picture, words
 from tiltyard.reporting import weekly_text as text

@@ -25,7 +25,6 @@ from tiltyard.arena import (
 )
 from tiltyard.arena import ImportFolder as ImportFolder
 from tiltyard.arena import open_export as open_export
-from tiltyard.arena.following import period_of_log, study_of
 from tiltyard.arena.store import (
     Store,
     checked_url,
@@ -35,6 +34,7 @@ from tiltyard.arena.store import (
     site_texts,
     without_secrets,
 )
+from tiltyard.arena.study import period_of_log, study_of
 from tiltyard.data.bank import AnswerKind
 from tiltyard.errors import OptionError, StoreError, TiltyardError
 from tiltyard.reporting import keep_finished_weeks, weekly_json, weekly_markdown, weekly_page, write_folder

@@ -8,17 +8,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from tiltyard.arena import HeadFile, clock, kept_heads, new_key, parse_heads, read_named, trusted_keys
-from tiltyard.arena.store import (
-    NewHead,
-    Store,
-    Verification,
-    open_store,
-    public_head,
-    record_head,
-    state_head,
-    witness_lines,
-)
-from tiltyard.arena.store import verify as checking
+from tiltyard.arena.audit import Verification, state_head, witness_lines
+from tiltyard.arena.audit import verify as checking
+from tiltyard.arena.store import NewHead, Store, open_store, public_head, record_head
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.files import json_line, write_bytes, write_private
 from tiltyard.render import day, plural

@@ -53,8 +53,8 @@ def _arena(url: str) -> tuple[Any, dict[str, Any]]:
 
 def _review(folder: str, options: VerbOptions) -> tuple[Any, dict[str, Any]]:
     """The battles of a review. Its reviewers are a fixed panel, so what varies is the prompts."""
+    from tiltyard.arena.review import ReviewResult, agreement_sentence, battle_rows, open_review, panel_words
     from tiltyard.render import plural
-    from tiltyard.review import ReviewResult, agreement_sentence, battle_rows, open_review, panel_words
 
     result = ReviewResult.of(open_review(Path(folder)))
     rows = list(battle_rows(result, result.finished))

@@ -9,15 +9,7 @@ from typing import Any
 
 import msgspec
 
-from tiltyard.arena.store import Store
-from tiltyard.data.bank import Response
-from tiltyard.data.battles import read_battles
-from tiltyard.errors import OptionError
-from tiltyard.files import write_text
-from tiltyard.judge.tournament import JUDGE_PROMPTS, JudgePrompts, MatchLine
-from tiltyard.judge.verdicts import read_lines, require
-from tiltyard.reporting import review_page
-from tiltyard.review import (
+from tiltyard.arena.review import (
     Candidate,
     Review,
     ReviewResult,
@@ -32,12 +24,20 @@ from tiltyard.review import (
     served_at,
     status_values,
 )
-from tiltyard.review import change_people as change_people
-from tiltyard.review import erase_names as erase_names
-from tiltyard.review import export as export
-from tiltyard.review import preference_rows as preference_rows
-from tiltyard.review import sources as sources
-from tiltyard.review import start_review as start_review
+from tiltyard.arena.review import change_people as change_people
+from tiltyard.arena.review import erase_names as erase_names
+from tiltyard.arena.review import export as export
+from tiltyard.arena.review import preference_rows as preference_rows
+from tiltyard.arena.review import sources as sources
+from tiltyard.arena.review import start_review as start_review
+from tiltyard.arena.store import Store
+from tiltyard.data.bank import Response
+from tiltyard.data.battles import read_battles
+from tiltyard.errors import OptionError
+from tiltyard.files import write_text
+from tiltyard.judge.tournament import JUDGE_PROMPTS, JudgePrompts, MatchLine
+from tiltyard.judge.verdicts import read_lines, require
+from tiltyard.reporting import review_page
 from tiltyard.verbs.rendered import Rendered
 from tiltyard.web import serving
 from tiltyard.web.checkup import is_private

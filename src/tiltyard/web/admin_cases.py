@@ -20,8 +20,8 @@ from tiltyard.arena import (
     screen,
 )
 from tiltyard.arena import events as e
-from tiltyard.arena.following import Observatory, Pace
 from tiltyard.arena.store import LoggedEvent, latest_events
+from tiltyard.arena.study import Observatory, Pace
 from tiltyard.errors import ArenaError
 from tiltyard.web.site import Site
 

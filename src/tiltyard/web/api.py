@@ -29,8 +29,8 @@ from tiltyard.arena import (
     vote_table,
     vote_weights,
 )
-from tiltyard.arena.following import Snapshot, day_end
 from tiltyard.arena.store import load_votes, tags_by_matchup
+from tiltyard.arena.study import Snapshot, day_end
 from tiltyard.data.bank import AnswerKind
 from tiltyard.files import json_text
 from tiltyard.web.bodies import json_of, nothing_of

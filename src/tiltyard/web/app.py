@@ -19,8 +19,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tiltyard.arena import Arena, FirstEffects
-from tiltyard.arena.following import Observatory
 from tiltyard.arena.store import KindCounts, Store, site_texts
+from tiltyard.arena.study import Observatory
 from tiltyard.errors import ArenaError
 from tiltyard.web import (
     admin,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from tiltyard.arena import MODEL_VOTES, OFFICIAL_FROM, SHADOW_PHASE, Badge, BoardRow, OfflineRow
-from tiltyard.arena.following import ModelFacts, Movement, ThenRow
+from tiltyard.arena.study import ModelFacts, Movement, ThenRow
 from tiltyard.render import Scale, count, percent, points, signed
 
 Key = float | int | str | None

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tiltyard.arena import OFFICIAL_FROM, SHADOW_PHASE
-from tiltyard.arena.following import PartBoard, Snapshot, history
+from tiltyard.arena.study import PartBoard, Snapshot, history
 from tiltyard.files import json_text
 from tiltyard.render import axis, plural
 from tiltyard.reporting import worth_knowing

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from tiltyard.arena import SHADOW_PHASE, Badge
-from tiltyard.arena.following import Snapshot, VotePart, day_end, day_of
+from tiltyard.arena.study import Snapshot, VotePart, day_end, day_of
 from tiltyard.web.board_columns import CATEGORY_COLUMNS, CHOSEN_BY_DEFAULT, COLUMNS, FIXED
 
 MOST_ASKED = 200

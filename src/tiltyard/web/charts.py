@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from tiltyard.arena import BothBadPiece, ModelDetail, RatingPath, results_by_prompt_and_opponent
-from tiltyard.arena.following import History, ModelFacts, Snapshot
+from tiltyard.arena.study import History, ModelFacts, Snapshot
 from tiltyard.render import BROAD, Html, Plot, dot, path, plural, shares, text, thin_interval, words
 from tiltyard.stats import CalibrationCurve
 from tiltyard.web.addresses import compare_address

@@ -14,7 +14,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from tiltyard.arena import Arena, WitnessHeader
-from tiltyard.arena.store import PublishedHead, head_history, witness_lines
+from tiltyard.arena.audit import witness_lines
+from tiltyard.arena.store import PublishedHead, head_history
 from tiltyard.files import json_text
 from tiltyard.web.api import pieces, written
 from tiltyard.web.openapi import Call, HeadLine, HeadsBody, SignedHead

@@ -27,8 +27,8 @@ from tiltyard.arena import (
     Standing,
     board_verdict,
 )
-from tiltyard.arena.following import PartBoard, Snapshot
-from tiltyard.arena.verdict import verdict
+from tiltyard.arena.study import PartBoard, Snapshot
+from tiltyard.arena.study.verdict import verdict
 from tiltyard.render import Html, Scale
 from tiltyard.web.board_columns import CATEGORY_COLUMNS, COLUMNS, PART_COLUMNS, BoardLine
 from tiltyard.web.board_query import NOT_THERE, BoardQuery, as_public

@@ -10,8 +10,8 @@ import msgspec
 import numpy as np
 
 from tiltyard.arena import CastVote, Choice, VoteStanding, expected_scores
-from tiltyard.arena.following import ModelFacts, Snapshot
 from tiltyard.arena.store import ShownMatchup, voted_matchups
+from tiltyard.arena.study import ModelFacts, Snapshot
 from tiltyard.data.bank import AnswerKind
 from tiltyard.render import Html
 from tiltyard.stats import normal_quantile, wilson

@@ -43,8 +43,8 @@ from tiltyard.arena import (
     recent_form,
     shown_answers,
 )
-from tiltyard.arena.following import ModelFacts, Snapshot
-from tiltyard.arena.model_detail import model_detail
+from tiltyard.arena.study import ModelFacts, Snapshot
+from tiltyard.arena.study.model_detail import model_detail
 from tiltyard.data.battles import Outcome
 from tiltyard.errors import TiltyardError
 from tiltyard.reporting import GridCell, GridRow

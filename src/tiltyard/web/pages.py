@@ -15,7 +15,6 @@ from starlette.routing import Route
 
 from tiltyard.analysis.decisions import POINTS, EstimatedDifference, side
 from tiltyard.arena import KEPT, MODEL_VOTES, OFTEN, SHADOW_PHASE, LiveBoard, rate_options
-from tiltyard.arena.following import Snapshot
 from tiltyard.arena.store import (
     KeptWeek,
     WeekTexts,
@@ -26,6 +25,7 @@ from tiltyard.arena.store import (
     model_reasons,
     week_texts,
 )
+from tiltyard.arena.study import Snapshot
 from tiltyard.errors import ArenaError
 from tiltyard.render import Html, shortened
 from tiltyard.reporting import rule_numbers, week_view, worth_knowing

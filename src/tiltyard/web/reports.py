@@ -19,8 +19,8 @@ from tiltyard.arena import (
     WeeklyReport,
     bank_exposure,
 )
-from tiltyard.arena.following import Snapshot, Study
 from tiltyard.arena.store import KeptWeek
+from tiltyard.arena.study import Snapshot, Study
 from tiltyard.render import plural
 from tiltyard.reporting import bands
 from tiltyard.web.leaderboard import hidden_figures, public_board

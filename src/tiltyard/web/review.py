@@ -25,8 +25,8 @@ from tiltyard.arena import (
     SubmitVote,
     UndoVote,
 )
+from tiltyard.arena.review import Review, ReviewChooser, close_if_settled, median_seconds, open_review
 from tiltyard.arena.store import ShownMatchup, comments_on, shown_matchup, voted_matchups
-from tiltyard.review import Review, ReviewChooser, close_if_settled, median_seconds, open_review
 from tiltyard.web import api
 from tiltyard.web.bodies import form_of, json_of
 from tiltyard.web.failures import Failure

@@ -13,8 +13,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from tiltyard.arena import SHADOW_PHASE
-from tiltyard.arena.following import Snapshot
 from tiltyard.arena.store import KeptWeek
+from tiltyard.arena.study import Snapshot
 from tiltyard.render import INK, MUTED, CardRow, Interval, board_card, count, legible, model_card, points
 from tiltyard.web import charts
 from tiltyard.web.board_columns import BoardLine

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from tiltyard.arena import FirstEffects
-from tiltyard.arena.following import Observatory, Snapshot
+from tiltyard.arena.study import Observatory, Snapshot
 from tiltyard.errors import ArenaError
 from tiltyard.web.answer_links import AnswerLinks
 from tiltyard.web.engine import Engine
@@ -21,7 +21,7 @@ from tiltyard.web.settings import SiteSettings
 from tiltyard.web.visitors import Visitors
 
 if TYPE_CHECKING:
-    from tiltyard.review import Review, ReviewChooser
+    from tiltyard.arena.review import Review, ReviewChooser
 
 
 class ReviewDesk(msgspec.Struct, frozen=True):

@@ -38,7 +38,6 @@ from tiltyard.arena import (
     pair_votes,
     shows_names,
 )
-from tiltyard.arena.following import Snapshot
 from tiltyard.arena.store import (
     Answered,
     Quota,
@@ -49,6 +48,7 @@ from tiltyard.arena.store import (
     own_explanation,
     shown_matchup,
 )
+from tiltyard.arena.study import Snapshot
 from tiltyard.data.bank import AnswerKind, read_steps
 from tiltyard.render import Html
 from tiltyard.web.bodies import choice_of, form_of

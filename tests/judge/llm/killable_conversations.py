@@ -1,4 +1,4 @@
-"""Generating conversations in a process of its own, to be killed: `python -m tests.judge.llm.killable_conversations FOLDER`.
+"""Generating conversations in a process that is killed: `python -m tests.judge.llm.killable_conversations FOLDER`.
 
 The options are those of `killable`: `--kill-at N` ends it with SIGKILL at the N-th point where something could be half
 done. The provider's state lies in FOLDER/provider, the responses in FOLDER/work.

@@ -25,7 +25,7 @@ QUICK = AskingSettings(
 )
 
 MAKERS = pytest.mark.parametrize("maker", ["anthropic", "gemini", pytest.param("openai", marks=pytest.mark.soak)])
-"""OpenAI's SDK in every run: tests/judge/tournament/test_other_providers.py, in batches that lose entries and directly."""
+"""OpenAI's SDK: tests/judge/tournament/test_other_providers.py, in batches that lose entries and directly."""
 
 
 QUICK_ALL = replace(QUICK, max_batch=None)

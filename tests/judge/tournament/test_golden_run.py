@@ -1,6 +1,6 @@
 """A whole run, compared with files: three entrants, four prompts, two dimensions, a scripted judge in both orders.
 
-`TILTYARD_GOLDEN=write pytest tests/judge/tournament/test_golden_run.py` writes the files anew; read the difference before
+`TILTYARD_GOLDEN=write pytest tests/judge/tournament/test_golden_run.py` makes them anew; read the difference before
 you keep it.
 """
 

@@ -54,7 +54,7 @@ def check(site: Site, wanted: dict[str, Any]) -> None:
 def test_a_run_killed_at_two_moments_ends_like_one_that_was_not(
     references: References, tmp_path: Path, fake_server: FakeServer, wire: str, moments: tuple[str, ...]
 ) -> None:
-    """Every moment for both makers: `make soak`; in every run for what asks the makers: tests/judge/llm/test_killed.py."""
+    """Every moment for both makers: `make soak`; what asks the makers: tests/judge/llm/test_killed.py."""
     wanted, seconds = undisturbed(references, tmp_path, fake_server, wire)
     site = Site(tmp_path / "site", fake_server, wire)
     found = killed_and_resumed(site, random.Random(1), seconds, [*moments])

@@ -17,7 +17,7 @@ QUERIES = 2 * (9 + 12)
 BOTH_MAKERS = pytest.mark.parametrize(
     "model", ["gpt-5-mini", pytest.param("claude-sonnet-4-5", marks=pytest.mark.soak)]
 )
-"""Anthropic in every run: batches that lose entries in tests/judge/llm/test_over_http.py, directly in test_run_options.py."""
+"""Anthropic: batches that lose entries in tests/judge/llm/test_over_http.py, directly in test_run_options.py."""
 
 
 def usage(root: Path) -> dict[str, int]:

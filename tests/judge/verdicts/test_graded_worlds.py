@@ -1,6 +1,7 @@
 """What grades gain, in simulated worlds: prompts' worth of plain verdicts that a prompt with grades replaces.
 
-The figures of the manual (`docs/methods-in-full.md`, "Graded verdicts"): `python -m tests.judge.verdicts.test_graded_worlds`.
+Figures of the manual (`docs/methods-in-full.md`, "Graded verdicts"):
+`python -m tests.judge.verdicts.test_graded_worlds`.
 """
 
 from __future__ import annotations

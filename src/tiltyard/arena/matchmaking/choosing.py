@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection
 import msgspec
 import numpy as np
 
-from tiltyard.arena.events import LANES, Lane
 from tiltyard.arena.matchmaking import contender, coverage, exploration, uncertainty
 from tiltyard.arena.matchmaking.matchup import ChosenMatchup, Pick, SeenMatchups, draw, draw_one
 from tiltyard.arena.matchmaking.tables import WorkingTables
 from tiltyard.arena.matchmaking.voter_view import VoterView, draw_prompt, least_met, most_lacking
-from tiltyard.arena.state import ArenaState
-from tiltyard.arena.tallies import Pair, pair_of
+from tiltyard.arena.rules.events import LANES, Lane
+from tiltyard.arena.rules.state import ArenaState
+from tiltyard.arena.rules.tallies import Pair, pair_of
 from tiltyard.errors import ArenaError
 
 PICKS: dict[Lane, Callable[[VoterView, np.random.Generator], Pick]] = {

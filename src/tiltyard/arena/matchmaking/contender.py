@@ -14,7 +14,7 @@ import numpy as np
 
 from tiltyard.arena.matchmaking.matchup import LEVEL, ContenderMeeting, MeetingKind, Pick, draw, draw_one
 from tiltyard.arena.matchmaking.voter_view import VoterView, draw_prompt, least_met
-from tiltyard.arena.tallies import pair_of
+from tiltyard.arena.rules.tallies import pair_of
 
 Places = Sequence[int]
 

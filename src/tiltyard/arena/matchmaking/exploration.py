@@ -10,7 +10,7 @@ import numpy as np
 from tiltyard.arena.matchmaking.matchup import Pick, SeenMatchups, draw, draw_one
 from tiltyard.arena.matchmaking.tables import Servable
 from tiltyard.arena.matchmaking.voter_view import VoterView, draw_prompt, under_covered
-from tiltyard.arena.state import ArenaState
+from tiltyard.arena.rules.state import ArenaState
 from tiltyard.types import Bools, Floats
 
 

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tiltyard.arena.matchmaking import fairness
-from tiltyard.arena.policy import Policy
-from tiltyard.arena.schedule import Schedule
-from tiltyard.arena.state import ArenaState
+from tiltyard.arena.rules.policy import Policy
+from tiltyard.arena.rules.schedule import Schedule
+from tiltyard.arena.rules.state import ArenaState
 from tiltyard.types import Floats
 
 Numbers = NDArray[np.intp]

@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.arena.events import AnyBody, Event, Lane, MatchupServed
-from tiltyard.arena.state import ArenaState
-from tiltyard.arena.tallies import Pair
-from tiltyard.arena.units import SECOND
+from tiltyard.arena.rules.events import AnyBody, Event, Lane, MatchupServed
+from tiltyard.arena.rules.state import ArenaState
+from tiltyard.arena.rules.tallies import Pair
+from tiltyard.arena.rules.units import SECOND
 from tiltyard.errors import ArenaError
 from tiltyard.types import Floats
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.arena.catalog import Catalog
 from tiltyard.arena.matchmaking.exposure import conservative_order, lane_opens, targets
-from tiltyard.arena.state import ArenaState
+from tiltyard.arena.rules.catalog import Catalog
+from tiltyard.arena.rules.state import ArenaState
 from tiltyard.types import Bools, Floats
 
 Narrow = NDArray[np.float32]

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from tiltyard.arena.matchmaking.exposure import over_traffic_cap, urgency
 from tiltyard.arena.matchmaking.matchup import SeenMatchups, draw_one, tied_best
 from tiltyard.arena.matchmaking.tables import Deficits, WorkingTables
-from tiltyard.arena.state import ArenaState
-from tiltyard.arena.tallies import Pair, pair_of
+from tiltyard.arena.rules.state import ArenaState
+from tiltyard.arena.rules.tallies import Pair, pair_of
 from tiltyard.types import Bools, Floats
 
 Numbers = NDArray[np.intp]

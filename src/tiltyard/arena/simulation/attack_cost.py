@@ -8,10 +8,10 @@ from functools import partial
 import msgspec
 
 from tiltyard.analysis.boards import BradleyTerry
-from tiltyard.arena.integrity import flag_voters
+from tiltyard.arena.rules.state import ArenaState
+from tiltyard.arena.rules.votes import CastVote, VoteColumns, vote_table
 from tiltyard.arena.simulation.population import Attack, World
-from tiltyard.arena.state import ArenaState
-from tiltyard.arena.votes import CastVote, VoteColumns, vote_table
+from tiltyard.arena.study.integrity import flag_voters
 
 Defence = Callable[["VoteColumns", "ArenaState"], Collection[str]]
 """A defence: returns the voters to leave out, given all votes and the state after them."""

@@ -16,19 +16,19 @@ from typing import Literal, get_args
 import msgspec
 import numpy as np
 
-from tiltyard.arena import events as e
-from tiltyard.arena.bounded_influence import expected_strengths
-from tiltyard.arena.events import Choice
-from tiltyard.arena.offline import published_estimator
-from tiltyard.arena.policy import DefenceRules, Policy, WaitingRules
-from tiltyard.arena.schedule import Reserved
+from tiltyard.arena.rules import events as e
+from tiltyard.arena.rules.bounded_influence import expected_strengths
+from tiltyard.arena.rules.events import Choice
+from tiltyard.arena.rules.policy import DefenceRules, Policy, WaitingRules
+from tiltyard.arena.rules.schedule import Reserved
+from tiltyard.arena.rules.units import DAY, SECOND
+from tiltyard.arena.rules.votes import VoteTable, vote_table
+from tiltyard.arena.rules.weights import blocks_to_swap, weighed
 from tiltyard.arena.simulation.attack_cost import RANKS, fewest
 from tiltyard.arena.simulation.learning import learn
 from tiltyard.arena.simulation.ledger import MemoryArena, opening
 from tiltyard.arena.simulation.population import World
-from tiltyard.arena.units import DAY, SECOND
-from tiltyard.arena.votes import VoteTable, vote_table
-from tiltyard.arena.weights import blocks_to_swap, weighed
+from tiltyard.arena.study.offline import published_estimator
 from tiltyard.errors import OptionError
 from tiltyard.stats import LOGITS_PER_POINT
 from tiltyard.types import Bools, Floats

@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tiltyard.arena.events import AnyBody, Choice
-from tiltyard.arena.rotation import LEARNED
-from tiltyard.arena.schedule import Reserved
+from tiltyard.arena.rules.events import AnyBody, Choice
+from tiltyard.arena.rules.schedule import Reserved
+from tiltyard.arena.rules.tallies import pair_of
+from tiltyard.arena.rules.units import DAY, SECOND
 from tiltyard.arena.simulation.ledger import MemoryArena
-from tiltyard.arena.tallies import pair_of
-from tiltyard.arena.units import DAY, SECOND
+from tiltyard.arena.study.rotation import LEARNED
 
 OTHERS_A_DAY = 200
 """Votes of other people a day."""

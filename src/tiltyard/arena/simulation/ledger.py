@@ -9,18 +9,18 @@ from contextlib import closing
 import msgspec
 import numpy as np
 
-from tiltyard.arena import events as e
 from tiltyard.arena.matchmaking.choosing import Matchmaker
 from tiltyard.arena.matchmaking.matchup import ChosenMatchup, SeenMatchups, served_event
-from tiltyard.arena.policy import Policy
-from tiltyard.arena.ratings import after_votes, rate_votes
-from tiltyard.arena.state import ArenaState
+from tiltyard.arena.matchmaking.waiting import WaitingPairs, again_for
+from tiltyard.arena.rules import events as e
+from tiltyard.arena.rules.policy import Policy
+from tiltyard.arena.rules.ratings import after_votes, rate_votes
+from tiltyard.arena.rules.state import ArenaState
+from tiltyard.arena.rules.tallies import pair_of
+from tiltyard.arena.rules.votes import VoteColumns
 from tiltyard.arena.store import log
 from tiltyard.arena.store.matchups import NotedEvents
 from tiltyard.arena.store.store import Store
-from tiltyard.arena.tallies import pair_of
-from tiltyard.arena.votes import VoteColumns
-from tiltyard.arena.waiting import WaitingPairs, again_for
 
 AT_ONCE = 5_000
 

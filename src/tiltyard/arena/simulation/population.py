@@ -12,8 +12,8 @@ from typing import Literal, get_args
 import msgspec
 import numpy as np
 
-from tiltyard.arena.events import Choice
-from tiltyard.arena.schedule import Reserved
+from tiltyard.arena.rules.events import Choice
+from tiltyard.arena.rules.schedule import Reserved
 from tiltyard.errors import OptionError
 from tiltyard.stats import LOGITS_PER_POINT
 from tiltyard.types import Floats

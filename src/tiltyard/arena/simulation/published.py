@@ -14,15 +14,15 @@ import msgspec
 import numpy as np
 
 from tiltyard.analysis.boards import BradleyTerry, Leaderboard
-from tiltyard.arena.board import Evidence, live_board, official_order
-from tiltyard.arena.catalog import Catalog
-from tiltyard.arena.following.replay import evidence_of, replay
-from tiltyard.arena.offline import published_estimator, tau
-from tiltyard.arena.policy import IntervalRules, SpeakFor
-from tiltyard.arena.publication import Badge
+from tiltyard.arena.rules.catalog import Catalog
+from tiltyard.arena.rules.policy import IntervalRules, SpeakFor
+from tiltyard.arena.rules.state import ArenaState
+from tiltyard.arena.rules.votes import VoteColumns, VoteTable, vote_table
 from tiltyard.arena.simulation.population import World
-from tiltyard.arena.state import ArenaState
-from tiltyard.arena.votes import VoteColumns, VoteTable, vote_table
+from tiltyard.arena.study.board import Evidence, live_board, official_order
+from tiltyard.arena.study.offline import published_estimator, tau
+from tiltyard.arena.study.publication import Badge
+from tiltyard.arena.study.replay import evidence_of, replay
 from tiltyard.data.battles import BattleTable, Outcome, Source
 from tiltyard.errors import BattleError, RatingError
 from tiltyard.stats import LOGITS_PER_POINT

@@ -10,20 +10,20 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from tiltyard.arena.board import badge_floors, coverages
-from tiltyard.arena.events import LANES
 from tiltyard.arena.matchmaking.exposure import conservative_order, lane_opens
 from tiltyard.arena.matchmaking.matchup import ContenderMeeting
 from tiltyard.arena.matchmaking.tables import WorkingTables
 from tiltyard.arena.matchmaking.voter_view import diversity_most
-from tiltyard.arena.offline import tau
-from tiltyard.arena.policy import Policy
-from tiltyard.arena.schedule import Reserved
+from tiltyard.arena.rules.events import LANES
+from tiltyard.arena.rules.policy import Policy
+from tiltyard.arena.rules.schedule import Reserved
+from tiltyard.arena.rules.state import ArenaState
+from tiltyard.arena.rules.tallies import pair_of
 from tiltyard.arena.simulation.attack_cost import AttackReport
 from tiltyard.arena.simulation.population import World
 from tiltyard.arena.simulation.published import BadgeSummary
-from tiltyard.arena.state import ArenaState
-from tiltyard.arena.tallies import pair_of
+from tiltyard.arena.study.board import badge_floors, coverages
+from tiltyard.arena.study.offline import tau
 
 TRAFFIC_SPAN = 200
 """A model's share of the traffic is measured over this many consecutive matchups."""

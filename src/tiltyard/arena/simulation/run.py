@@ -8,8 +8,8 @@ from typing import get_args
 
 import numpy as np
 
-from tiltyard.arena.board import coverages
-from tiltyard.arena.policy import Policy
+from tiltyard.arena.rules.policy import Policy
+from tiltyard.arena.rules.units import SECOND
 from tiltyard.arena.simulation.attack_cost import Defence, attack_report, flagged_voters
 from tiltyard.arena.simulation.ledger import MemoryArena, add_model, opening
 from tiltyard.arena.simulation.population import Attack, Crowd, Diligence, Places, Regulars, VoterSession, World
@@ -26,8 +26,8 @@ from tiltyard.arena.simulation.result import (
     neighbour_pairs,
     official_tau,
 )
-from tiltyard.arena.units import SECOND
-from tiltyard.arena.weekly import window_exposure
+from tiltyard.arena.study.board import coverages
+from tiltyard.arena.study.weekly import window_exposure
 from tiltyard.errors import OptionError
 from tiltyard.types import named
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from tiltyard.faces import names_on_demand
 
 if TYPE_CHECKING:
-    from tiltyard.arena.store import site_texts, verify
+    from tiltyard.arena.store import site_texts
     from tiltyard.arena.store.checkpoints import load_state, load_votes
     from tiltyard.arena.store.database import checked_url, without_secrets
     from tiltyard.arena.store.desk import (
@@ -32,11 +32,9 @@ if TYPE_CHECKING:
         latest_events, latest_reasons, model_titles, prompt_texts, retired_prompts, server_time, text_answers,
     )
     from tiltyard.arena.store.store import Store
-    from tiltyard.arena.store.verify import Verification
     from tiltyard.arena.store.visitors import Quota, QuotaCounter, end_session, is_ended
     from tiltyard.arena.store.weeks import (
         KeptWeek, Week, WeekTexts, keep_week, kept_weeks, week_texts, weeks_with_votes,
     )
-    from tiltyard.arena.store.witnessing import state_head, witness_lines
 
 __getattr__ = names_on_demand(__name__)

@@ -13,16 +13,16 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from tiltyard.arena.catalog import Catalog
-from tiltyard.arena.events import HeadPublished, ModelAdded, PromptAdded, ReviewSet, decode_body, without_text
-from tiltyard.arena.policy import Policy
-from tiltyard.arena.schedule import Reserved
-from tiltyard.arena.state import ArenaState, VoteBook
+from tiltyard.arena.rules.catalog import Catalog
+from tiltyard.arena.rules.events import HeadPublished, ModelAdded, PromptAdded, ReviewSet, decode_body, without_text
+from tiltyard.arena.rules.policy import Policy
+from tiltyard.arena.rules.schedule import Reserved
+from tiltyard.arena.rules.state import ArenaState, VoteBook
+from tiltyard.arena.rules.tallies import Grid, Tallies
+from tiltyard.arena.rules.votes import VoteColumns, VoteStanding
 from tiltyard.arena.store import log
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.matchups import TableVotes, cast_votes
-from tiltyard.arena.tallies import Grid, Tallies
-from tiltyard.arena.votes import VoteColumns, VoteStanding
 from tiltyard.types import named
 
 EVERY = 20_000

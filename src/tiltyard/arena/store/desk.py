@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from tiltyard.arena.events import Choice, Explained, ResponseAdded, decode_body
-from tiltyard.arena.reasons import ModelReasons, reasons_of_models
+from tiltyard.arena.rules.events import Choice, Explained, ResponseAdded, decode_body
+from tiltyard.arena.rules.reasons import ModelReasons, reasons_of_models
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.log import EVERYTHING, RARE
 from tiltyard.arena.store.outside import TEXT

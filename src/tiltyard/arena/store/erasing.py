@@ -11,8 +11,8 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import get_args
 
-from tiltyard.arena.chain import salted_digest
-from tiltyard.arena.events import TEXTS, Erasable, Erased, Event, ResponseAdded, decode_body, subject_of
+from tiltyard.arena.rules.chain import salted_digest
+from tiltyard.arena.rules.events import TEXTS, Erasable, Erased, Event, ResponseAdded, decode_body, subject_of
 from tiltyard.arena.store import log
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.log import RARE

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from tiltyard.arena.events import ResponseAdded
+from tiltyard.arena.rules.events import ResponseAdded
 from tiltyard.arena.store import log
 from tiltyard.arena.store.database import Connection
 from tiltyard.errors import ArenaError

@@ -17,10 +17,12 @@ from typing import Any
 import msgspec
 from msgspec.structs import astuple
 
-from tiltyard.arena.events import Flagged, MatchupServed, decode_body
-from tiltyard.arena.kept import KEY_DAYS
-from tiltyard.arena.policy import RetentionRules
-from tiltyard.arena.public_rows import receipt_of
+from tiltyard.arena.rules.events import Flagged, MatchupServed, decode_body
+from tiltyard.arena.rules.kept import KEY_DAYS
+from tiltyard.arena.rules.policy import RetentionRules
+from tiltyard.arena.rules.public_rows import receipt_of
+from tiltyard.arena.rules.units import DAY, SECOND
+from tiltyard.arena.rules.voting import MatchupStatus, shows_names
 from tiltyard.arena.store import log
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.desk import note_withdrawn, tags_by_matchup
@@ -30,8 +32,6 @@ from tiltyard.arena.store.log import EVERYTHING
 from tiltyard.arena.store.outside import ALL, deletion
 from tiltyard.arena.store.store import Store, closed_on_error
 from tiltyard.arena.store.visitors import KEYS_CHANGED, known_among, note_changed_keys
-from tiltyard.arena.units import DAY, SECOND
-from tiltyard.arena.voting import MatchupStatus, shows_names
 from tiltyard.errors import OptionError
 
 TABLES = ("voters", "address_keys", "address_blocks", "invitations", "counters", "texts", "reports")

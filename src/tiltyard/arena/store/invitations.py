@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
+from tiltyard.arena.rules.voting import NotInvited
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.store import Store
 from tiltyard.arena.store.visitors import Quota, enter_voter
-from tiltyard.arena.voting import NotInvited
 from tiltyard.errors import OptionError
 
 SHOWN_LETTERS = 12

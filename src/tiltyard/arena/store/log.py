@@ -10,8 +10,8 @@ import secrets
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
-from tiltyard.arena.chain import FIRST_HASH, link_events, salted_digest
-from tiltyard.arena.events import (
+from tiltyard.arena.rules.chain import FIRST_HASH, link_events, salted_digest
+from tiltyard.arena.rules.events import (
     TEXTS,
     AnyBody,
     Event,
@@ -27,7 +27,7 @@ from tiltyard.arena.events import (
     without_text,
     written_text,
 )
-from tiltyard.arena.policy import Policy
+from tiltyard.arena.rules.policy import Policy
 from tiltyard.arena.store.database import Connection, Row
 
 BodyT = TypeVar("BodyT", bound=AnyBody)

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from tiltyard.arena import events as e
-from tiltyard.arena.events import Choice
-from tiltyard.arena.public_rows import receipt_of
-from tiltyard.arena.schedule import Reserved
-from tiltyard.arena.state import ArenaState
+from tiltyard.arena.matchmaking.waiting import PastMatchup
+from tiltyard.arena.rules import events as e
+from tiltyard.arena.rules.events import Choice
+from tiltyard.arena.rules.public_rows import receipt_of
+from tiltyard.arena.rules.schedule import Reserved
+from tiltyard.arena.rules.state import ArenaState
+from tiltyard.arena.rules.votes import CastVote, VoteStanding
+from tiltyard.arena.rules.voting import CLOCK_MARGIN, Ballot, MatchupStatus
 from tiltyard.arena.store import log
 from tiltyard.arena.store.database import Connection, Row
-from tiltyard.arena.votes import CastVote, VoteStanding
-from tiltyard.arena.voting import CLOCK_MARGIN, Ballot, MatchupStatus
-from tiltyard.arena.waiting import PastMatchup
 from tiltyard.data.bank import AnswerKind
 
 if TYPE_CHECKING:

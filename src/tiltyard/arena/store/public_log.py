@@ -6,16 +6,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from tiltyard.arena import events as e
-from tiltyard.arena.chain import FIRST_HASH, link_line
-from tiltyard.arena.heads import Head, HeadFile
-from tiltyard.arena.public_rows import PublicPrompt, VotedMatchup, canonical, prompt_row, public_rows
+from tiltyard.arena.rules import events as e
+from tiltyard.arena.rules.chain import FIRST_HASH, link_line
+from tiltyard.arena.rules.heads import Head, HeadFile
+from tiltyard.arena.rules.public_rows import PublicPrompt, VotedMatchup, canonical, prompt_row, public_rows
+from tiltyard.arena.rules.units import HOUR
 from tiltyard.arena.store import log
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.log import RARE
 from tiltyard.arena.store.matchups import public_until
 from tiltyard.arena.store.store import Store
-from tiltyard.arena.units import HOUR
 
 _HEADS = f"SELECT seq, at, body FROM events WHERE {RARE} AND kind = 'head_published' ORDER BY seq DESC LIMIT ?"
 _LAST_ASKED = (

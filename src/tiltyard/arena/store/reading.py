@@ -7,8 +7,19 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from tiltyard.arena.blindness import public_prompts
-from tiltyard.arena.events import AnyBody, Event, Excluded, Flagged, PromptAdded, ResponseAdded, Restored, decode_body
+from tiltyard.arena.rules.blindness import public_prompts
+from tiltyard.arena.rules.events import (
+    AnyBody,
+    Event,
+    Excluded,
+    Flagged,
+    PromptAdded,
+    ResponseAdded,
+    Restored,
+    decode_body,
+)
+from tiltyard.arena.rules.votes import SessionActs
+from tiltyard.arena.rules.voting import CLOCK_MARGIN
 from tiltyard.arena.store import log
 from tiltyard.arena.store.checkpoints import load_state
 from tiltyard.arena.store.desk import open_reports
@@ -16,8 +27,6 @@ from tiltyard.arena.store.log import RARE
 from tiltyard.arena.store.matchups import public_until
 from tiltyard.arena.store.store import Store
 from tiltyard.arena.store.texts import is_erased
-from tiltyard.arena.votes import SessionActs
-from tiltyard.arena.voting import CLOCK_MARGIN
 from tiltyard.render import day
 
 LATEST_VOTES = 500

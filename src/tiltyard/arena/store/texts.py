@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from tiltyard.arena.events import Erased, PromptAdded, ResponseAdded, ResponseWithdrawn, decode_body, subject_of
+from tiltyard.arena.rules.events import Erased, PromptAdded, ResponseAdded, ResponseWithdrawn, decode_body, subject_of
+from tiltyard.arena.rules.units import SECOND
 from tiltyard.arena.store.database import Connection
 from tiltyard.arena.store.log import RARE, filled, of_kinds
-from tiltyard.arena.units import SECOND
 from tiltyard.data.bank import AnswerKind
 
 KEPT_CHARACTERS = 32_000_000

@@ -10,9 +10,9 @@ from typing import Literal
 
 import msgspec
 
-from tiltyard.arena.kept import KEY_DAYS
+from tiltyard.arena.rules.kept import KEY_DAYS
+from tiltyard.arena.rules.units import DAY, SECOND
 from tiltyard.arena.store.database import Connection
-from tiltyard.arena.units import DAY, SECOND
 
 SLOTS = 12
 """A rolling window is counted in this many parts plus the current one, so it is never shorter than stated."""

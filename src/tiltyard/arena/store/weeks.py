@@ -13,8 +13,8 @@ from datetime import UTC, date, datetime, timedelta
 import msgspec
 from msgspec.structs import astuple
 
+from tiltyard.arena.rules.units import SECOND
 from tiltyard.arena.store.store import Store
-from tiltyard.arena.units import SECOND
 from tiltyard.errors import OptionError
 
 GRACE = 3600 * SECOND
