@@ -37,7 +37,7 @@ from tiltyard.judge.tournament.artifacts import RunManifest
 from tiltyard.judge.tournament.rounds import RoundsFile
 from tiltyard.judge.tournament.scoring import ScoreRow
 from tiltyard.judge.verdicts import JudgeCheck, Judgment, Verdict
-from tiltyard.publishing.folder import PublishedManifest
+from tiltyard.reports.publish.folder import PublishedManifest
 from tiltyard.stats import Estimate
 from tiltyard.verbs.rejudge import ChangedRun
 from tiltyard.web.leaderboard import DayFile, LeaderboardFile, LiveBoardAnswer, PartFile

@@ -19,7 +19,7 @@ from tiltyard.arena.study.board import Evidence, expected_by_prompt, live_board,
 from tiltyard.arena.study.model_detail import model_detail
 from tiltyard.arena.study.replay import replay
 from tiltyard.errors import ArenaError
-from tiltyard.reporting import worth_knowing
+from tiltyard.reports import worth_knowing
 
 
 def small() -> Log:

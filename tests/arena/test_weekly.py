@@ -20,10 +20,10 @@ from tiltyard.arena.simulation import RecordingArena, SimulationSettings, simula
 from tiltyard.arena.study import period_of_log, study_of
 from tiltyard.arena.study.board import live_board
 from tiltyard.arena.study.weekly import ContenderLane
-from tiltyard.reporting import weekly_json, weekly_markdown, weekly_page
-from tiltyard.reporting.weekly_text import quality_sentence
+from tiltyard.reports import weekly_json, weekly_markdown, weekly_page
+from tiltyard.reports.weekly_text import quality_sentence
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "reporting"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "reports"))
 
 from page_tree import read_page
 

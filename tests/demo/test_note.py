@@ -11,7 +11,7 @@ import pytest
 from tests.judge.tournament.folder import make_folder, script
 from tiltyard.judge.tournament import asking_parts, load_setup, make_judge, make_judging_plan, make_plan, run_tournament
 from tiltyard.options import RunOptions
-from tiltyard.reporting import write_report
+from tiltyard.reports import write_report
 
 NOTE = "only <three> birds & a toy judge"
 SHOWN = "<b>only &lt;three&gt; birds &amp; a toy judge</b>"

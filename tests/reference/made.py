@@ -27,7 +27,7 @@ from tiltyard.arena.audit import state_head
 from tiltyard.arena.store import record_head
 from tiltyard.arena.study import day_of, period_of_log, study_of
 from tiltyard.cli.main import make_app
-from tiltyard.reporting import keep_finished_weeks
+from tiltyard.reports import keep_finished_weeks
 
 EXAMPLES = ROOT / "examples"
 Made = dict[str, list[Any]]

@@ -35,7 +35,7 @@ from tiltyard.arena.store import Outside, Store, erase, record_head
 from tiltyard.arena.store.files import CleanFile
 from tiltyard.arena.store.public_log import record_hourly
 from tiltyard.errors import OptionError
-from tiltyard.reporting import keep_finished_weeks
+from tiltyard.reports import keep_finished_weeks
 
 KINDS = ("prompt", "answer", "replaced", "file", "model", "reason")
 PAGES = (

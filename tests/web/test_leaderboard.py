@@ -19,7 +19,7 @@ from tests.web.board_fixtures import MODELS, NAMES, NEWCOMER, BoardSite, board_s
 from tiltyard.arena import Badge
 from tiltyard.arena.study import VotePart
 from tiltyard.arena.study.observatory import Snapshot
-from tiltyard.reporting import worth_knowing
+from tiltyard.reports import worth_knowing
 from tiltyard.web.board_columns import COLUMNS
 from tiltyard.web.board_pages import leaderboard_view
 from tiltyard.web.board_query import BoardQuery

@@ -21,9 +21,9 @@ from tiltyard.analysis.decisions import EstimatedDifference
 from tiltyard.arena import CastVote, ContestedModel, Policy, VoteStanding
 from tiltyard.arena import events as e
 from tiltyard.render import Html
-from tiltyard.reporting import weekly_markdown
-from tiltyard.reporting import weekly_text as said
-from tiltyard.reporting.weekly import by_shown_name
+from tiltyard.reports import weekly_markdown
+from tiltyard.reports import weekly_text as said
+from tiltyard.reports.weekly import by_shown_name
 from tiltyard.web import pages, rendering
 from tiltyard.web.me import ENOUGH, own_page
 from tiltyard.web.model import compare_page

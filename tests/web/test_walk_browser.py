@@ -17,7 +17,7 @@ from tests.web.sites import ADMIN_SECRET, SECRET, LiveServer
 from tiltyard.arena import Arena
 from tiltyard.arena.simulation.ledger import FIRST_DAY
 from tiltyard.arena.store import Store
-from tiltyard.reporting import keep_finished_weeks
+from tiltyard.reports import keep_finished_weeks
 from tiltyard.web.app import create_app
 from tiltyard.web.settings import SiteSettings
 

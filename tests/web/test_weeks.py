@@ -17,7 +17,7 @@ from tiltyard.arena.simulation.ledger import FIRST_DAY
 from tiltyard.arena.store import Store, kept_weeks, week_texts, weeks_with_votes
 from tiltyard.arena.store.weeks import GRACE, Week
 from tiltyard.errors import OptionError
-from tiltyard.reporting import keep_finished_weeks, write_folder
+from tiltyard.reports import keep_finished_weeks, write_folder
 
 LATER = FIRST_DAY + 60 * 86_400 * 1_000_000
 FIRST, SECOND = "2026-W01", "2026-W02"

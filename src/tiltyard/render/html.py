@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from jinja2 import BaseLoader, Environment  # a small command does not pay for templates
 
 PACKAGE = Path(__file__).parent.parent
-FOLDERS = ("render", "reporting", "publishing")
-"""Packages whose templates share an environment; a template is named `reporting/run.html`."""
+FOLDERS = {"render": "render", "reports": "reports", "publish": "reports/publish"}
+"""Packages whose templates share an environment, by how it calls them: a template is named `reports/run.html`."""
 
 
 @cache
@@ -25,7 +25,9 @@ def environment() -> Environment:
     """The environment of reports and published pages."""
     from jinja2 import FileSystemLoader, PrefixLoader
 
-    return make_environment(PrefixLoader({name: FileSystemLoader(PACKAGE / name / "templates") for name in FOLDERS}))
+    return make_environment(
+        PrefixLoader({name: FileSystemLoader(PACKAGE / at / "templates") for name, at in FOLDERS.items()})
+    )
 
 
 def make_environment(loader: BaseLoader) -> Environment:

@@ -37,7 +37,7 @@ from tiltyard.arena.store import (
 from tiltyard.arena.study import period_of_log, study_of
 from tiltyard.data.bank import AnswerKind
 from tiltyard.errors import OptionError, StoreError, TiltyardError
-from tiltyard.reporting import keep_finished_weeks, weekly_json, weekly_markdown, weekly_page, write_folder
+from tiltyard.reports import keep_finished_weeks, weekly_json, weekly_markdown, weekly_page, write_folder
 from tiltyard.verbs.policy import changed_text, policy_text, read_policy_file
 from tiltyard.web import checkup, serving
 from tiltyard.web.settings import SiteSettings, check_web_address, secrets_of

@@ -78,7 +78,7 @@ def _by_scores(answers: dict[str, ScoreDifference]) -> ScoreDifference | Metrics
 
 
 def _page_of_scores(answer: ScoreDifference | MetricsComparison) -> str:
-    from tiltyard.reporting import score_page
+    from tiltyard.reports import score_page
 
     return score_page([answer] if isinstance(answer, ScoreDifference) else list(answer.metrics.values()))
 
@@ -88,7 +88,7 @@ def _page_of_models(battles: Any, options: CompareOptions, answer: RatingDiffere
     from tiltyard.analysis.boards import Selection, select
     from tiltyard.data.battles import concat, read_battles
     from tiltyard.options import ReadingOptions
-    from tiltyard.reporting import comparison_page, run_behind
+    from tiltyard.reports import comparison_page, run_behind
 
     origin = battle_source(battles)
     kept = select(read_battles(origin.battles, **vars(options.part(ReadingOptions))), options.part(Selection))
@@ -99,7 +99,7 @@ def _page_of_models(battles: Any, options: CompareOptions, answer: RatingDiffere
 
 def _page_of_runs(new: Any, old: Any, answer: RunComparison) -> str:
     """The page of two runs, with answers and the judge's words where both are run folders."""
-    from tiltyard.reporting import run_behind, runs_page
+    from tiltyard.reports import run_behind, runs_page
 
     folders = [Path(one) for one in (new, old) if isinstance(one, str | Path) and is_run_folder(Path(one))]
     if len(folders) < 2:

@@ -27,8 +27,8 @@ from tiltyard.judge.placement import (
 )
 from tiltyard.judge.verdicts import LanguageModelJudge, utc_now
 from tiltyard.options import PlacementOptions, PlaceOptions, VerbOptions, accepts_options
-from tiltyard.publishing import check_run
-from tiltyard.reporting import write_report
+from tiltyard.reports import write_report
+from tiltyard.reports.publish import check_run
 from tiltyard.verbs.asking import AskingQuote, server_parts, to_end
 
 

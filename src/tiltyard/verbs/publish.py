@@ -16,7 +16,7 @@ from tiltyard.data.battles.missing_verdicts import missing_verdicts
 from tiltyard.errors import RunFolderError, TiltyardError
 from tiltyard.judge.verdicts import read_object
 from tiltyard.options import PublishOptions, ReadingOptions, accepts_options
-from tiltyard.publishing import BoardRules, StaticSite, notes_on, static_site, write_publication
+from tiltyard.reports.publish import BoardRules, StaticSite, notes_on, static_site, write_publication
 
 
 class PublishedFolder(msgspec.Struct, frozen=True, eq=False):
@@ -65,7 +65,7 @@ SAME_RATING = 0.05
 def _open(source: str, options: PublishOptions) -> StaticSite:
     """What a source publishes."""
     if _is_database(source):
-        from tiltyard.publishing import arena_site
+        from tiltyard.reports.publish import arena_site
 
         return arena_site(source if "://" in source else f"sqlite:///{source}", options)
     folder = Path(source)

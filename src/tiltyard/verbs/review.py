@@ -37,7 +37,7 @@ from tiltyard.errors import OptionError
 from tiltyard.files import write_text
 from tiltyard.judge.tournament import JUDGE_PROMPTS, JudgePrompts, MatchLine
 from tiltyard.judge.verdicts import read_lines, require
-from tiltyard.reporting import review_page
+from tiltyard.reports import review_page
 from tiltyard.verbs.rendered import Rendered
 from tiltyard.web import serving
 from tiltyard.web.checkup import is_private

@@ -27,7 +27,7 @@ from tiltyard.judge.tournament import (
 from tiltyard.judge.verdicts import Judge, JudgingPlan, LanguageModelJudge, function_name, judge_in_words, utc_now
 from tiltyard.options import RunOptions, TournamentOptions, accepts_options
 from tiltyard.render import money, plural
-from tiltyard.reporting import write_report
+from tiltyard.reports import write_report
 from tiltyard.verbs.asking import AskingQuote, judging_quote, to_end
 
 

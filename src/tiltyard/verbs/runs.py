@@ -11,7 +11,7 @@ from tiltyard.judge.llm import forget_batch as forget_batch
 from tiltyard.judge.llm import list_batches
 from tiltyard.judge.verdicts import read_object
 from tiltyard.render import Table, plural
-from tiltyard.reporting import run_behind, write_report
+from tiltyard.reports import run_behind, write_report
 from tiltyard.verbs.rendered import Rendered
 
 FACTS = ("mode", "judge_model", "model", "entrants", "dimensions", "pairs", "started_at", "finished_at")

@@ -15,7 +15,8 @@ import msgspec
 from tiltyard.arena import Choice, Finding, Head, HeadFile, KeptProof, check_witness, kept_heads, trusted_keys
 from tiltyard.errors import OptionError, OptionValue, TiltyardError
 from tiltyard.options import VerifyOptions, accepts_options
-from tiltyard.publishing import (
+from tiltyard.render import points, shortened
+from tiltyard.reports.publish import (
     MANIFEST,
     MOST_MANIFEST,
     RemoteHost,
@@ -24,7 +25,6 @@ from tiltyard.publishing import (
     check_run,
     fetch_folder,
 )
-from tiltyard.render import points, shortened
 
 WITNESS_PATH = "/api/v1/witness.jsonl"
 HEADS_PATH = "/api/v1/heads"

@@ -13,7 +13,7 @@ from tiltyard.arena import OFFICIAL_FROM, SHADOW_PHASE
 from tiltyard.arena.study import PartBoard, Snapshot, history
 from tiltyard.files import json_text
 from tiltyard.render import axis, plural
-from tiltyard.reporting import worth_knowing
+from tiltyard.reports import worth_knowing
 from tiltyard.web import charts
 from tiltyard.web.board_columns import COLUMNS, FIXED, PART_COLUMNS, Column, chosen_columns
 from tiltyard.web.board_query import BoardQuery, as_public, choices, query_of

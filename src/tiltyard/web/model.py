@@ -47,8 +47,8 @@ from tiltyard.arena.study import ModelFacts, Snapshot
 from tiltyard.arena.study.model_detail import model_detail
 from tiltyard.data.battles import Outcome
 from tiltyard.errors import TiltyardError
-from tiltyard.reporting import GridCell, GridRow
-from tiltyard.reporting.grid import grid
+from tiltyard.reports import GridCell, GridRow
+from tiltyard.reports.grid import grid
 from tiltyard.stats import CalibrationCurve
 from tiltyard.web.addresses import compare_address, model_address
 from tiltyard.web.leaderboard import public_row

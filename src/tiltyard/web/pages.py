@@ -28,7 +28,7 @@ from tiltyard.arena.store import (
 from tiltyard.arena.study import Snapshot
 from tiltyard.errors import ArenaError
 from tiltyard.render import Html, shortened
-from tiltyard.reporting import rule_numbers, week_view, worth_knowing
+from tiltyard.reports import rule_numbers, week_view, worth_knowing
 from tiltyard.web import charts, reports
 from tiltyard.web.addresses import compare_address, model_address
 from tiltyard.web.answer_files import PublicAnswer

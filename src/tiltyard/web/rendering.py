@@ -20,8 +20,8 @@ from tiltyard.web.addresses import compare_address, model_address, share_address
 from tiltyard.web.charts import interval_bar
 
 HERE = Path(__file__).parent
-REPORT = HERE.parent / "reporting"
-SHARED = {name: HERE.parent / name / "templates" for name in ("render", "reporting")}
+REPORT = HERE.parent / "reports"
+SHARED = {name: HERE.parent / name / "templates" for name in ("render", "reports")}
 """Templates of other packages, which the site uses too."""
 
 STATIC_AT = "/static/"

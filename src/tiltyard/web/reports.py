@@ -22,7 +22,7 @@ from tiltyard.arena import (
 from tiltyard.arena.store import KeptWeek
 from tiltyard.arena.study import Snapshot, Study
 from tiltyard.render import plural
-from tiltyard.reporting import bands
+from tiltyard.reports import bands
 from tiltyard.web.leaderboard import hidden_figures, public_board
 from tiltyard.web.openapi import BankBody
 from tiltyard.web.site import Site

@@ -16,8 +16,8 @@ from tests.sizes import size
 import tiltyard as ty
 from tiltyard.analysis.boards import rate_by
 from tiltyard.errors import OptionError
-from tiltyard.publishing import BoardRules
-from tiltyard.publishing.publication import rate_by_rules
+from tiltyard.reports.publish import BoardRules
+from tiltyard.reports.publish.publication import rate_by_rules
 
 TRIANGLE = [
     *battle("x>y", 20), *battle("y>x", 20), *battle("x=z", 20), *battle("x>z", 20), *battle("z>x", 20),

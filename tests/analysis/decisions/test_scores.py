@@ -466,7 +466,7 @@ def test_repeats_are_said_and_what_they_are_worth() -> None:
 
 
 def test_files_with_a_page_and_markdown(tmp_path: Path) -> None:
-    from tiltyard.reporting import score_page
+    from tiltyard.reports import score_page
 
     found = ty.compare("v2", "v1", battles=rows(v2=V2, v1=V1))
     assert "78.0 % against 69.0 %" in score_page([found])

@@ -139,7 +139,7 @@ def test_the_recorded_rate_command_gives_the_same_ratings(placed: Placed) -> Non
     assert again["battles_sha256"] == saved["battles_sha256"]
 
 
-@pytest.mark.soak  # every run: test_a_rebuild_is_byte_for_byte_the_same_… of tests/reporting/test_placement_report.py
+@pytest.mark.soak  # every run: test_a_rebuild_is_byte_for_byte_the_same_… of tests/reports/test_placement_report.py
 def test_the_page_is_written_again_from_the_folder(placed: Placed) -> None:
     page = placed.folder / "report.html"
     before = page.read_bytes()

@@ -63,7 +63,7 @@ def place_in_batches(arena: str, model: str, judge: str) -> None:
     )
     from tiltyard.judge.verdicts import utc_now
     from tiltyard.options import PlaceOptions
-    from tiltyard.reporting import write_report
+    from tiltyard.reports import write_report
 
     options = PlaceOptions(
         arena=(Path(arena),), model=model, judge=judge, n_battles=BATTLES, bootstraps=20, min_opponent_battles=20

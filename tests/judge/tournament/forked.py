@@ -22,7 +22,7 @@ def tournament(config: str, folder: str, grace_seconds: float) -> None:
         run_tournament,
     )
     from tiltyard.options import RunOptions
-    from tiltyard.reporting import write_report
+    from tiltyard.reports import write_report
 
     setup = load_setup(config)
     plan = make_plan(setup, RunOptions(mode="headline"))

@@ -16,7 +16,7 @@ from tiltyard.errors import ConfigError
 from tiltyard.judge.tournament import BaselineTable, load_setup, make_plan
 from tiltyard.judge.tournament.ratings import baseline_text, rate_against
 from tiltyard.options import RunOptions
-from tiltyard.reporting import read_run, write_report
+from tiltyard.reports import read_run, write_report
 from tiltyard.stats import win_rate
 
 

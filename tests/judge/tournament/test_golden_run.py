@@ -22,7 +22,7 @@ from tests.records import replace
 from tiltyard.judge.llm import PriceTable
 from tiltyard.judge.tournament import asking_parts, load_setup, make_judge, make_judging_plan, make_plan, run_tournament
 from tiltyard.options import RunOptions
-from tiltyard.reporting import write_report
+from tiltyard.reports import write_report
 
 GOLDEN = Path(__file__).parent / "golden"
 NOON = datetime(2026, 4, 27, 12, 0, tzinfo=UTC)

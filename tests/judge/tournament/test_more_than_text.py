@@ -30,8 +30,8 @@ from tiltyard.data.bank.responses import RenderedTranscript, TranscriptMessage
 from tiltyard.errors import BankError
 from tiltyard.judge.llm.prices import asked_tokens
 from tiltyard.judge.verdicts import Case, CaseImages, JudgeSettings, Matchup, Rubric, make_questions
-from tiltyard.reporting import run as run_module
-from tiltyard.reporting.run import ShownImages
+from tiltyard.reports import run as run_module
+from tiltyard.reports.run import ShownImages
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

@@ -16,8 +16,8 @@ from tiltyard.analysis.boards import rate
 from tiltyard.data.battles import read_battles
 from tiltyard.errors import JudgingError
 from tiltyard.judge.verdicts import RecordedJudge
-from tiltyard.reporting import read_run
-from tiltyard.reporting.sections import disagreements
+from tiltyard.reports import read_run
+from tiltyard.reports.sections import disagreements
 
 Tiltyard = Callable[..., Any]
 JUDGES = ("scripted/one.yaml", "scripted/two.yaml", "scripted/three.yaml")

@@ -25,7 +25,7 @@ from tests.judge.tournament.folder import ANSWERS, ENTRANTS, PROMPTS, change, li
 from tests.judge.tournament.killing import AT_SUBMIT, COLLECT, MODELS, Site
 from tiltyard.errors import ConfigError, OptionError
 from tiltyard.judge.verdicts import Question
-from tiltyard.reporting import read_run
+from tiltyard.reports import read_run
 
 Tiltyard = Callable[..., subprocess.CompletedProcess[str]]
 ANSWERED = 9 + 12
