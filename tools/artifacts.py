@@ -38,12 +38,12 @@ from tiltyard.judge.tournament.rounds import RoundsFile
 from tiltyard.judge.tournament.scoring import ScoreRow
 from tiltyard.judge.verdicts import JudgeCheck, Judgment, Verdict
 from tiltyard.reports.publish.folder import PublishedManifest
+from tiltyard.site.leaderboard import DayFile, LeaderboardFile, LiveBoardAnswer, PartFile
+from tiltyard.site.model import ModelAnswer
+from tiltyard.site.openapi import WeeksBody
+from tiltyard.site.reports import LiveValidityReport
 from tiltyard.stats import Estimate
 from tiltyard.verbs.rejudge import ChangedRun
-from tiltyard.web.leaderboard import DayFile, LeaderboardFile, LiveBoardAnswer, PartFile
-from tiltyard.web.model import ModelAnswer
-from tiltyard.web.openapi import WeeksBody
-from tiltyard.web.reports import LiveValidityReport
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -224,7 +224,7 @@ CLAIMS = (
         "tests/judge/tournament/test_interrupts.py",
         "tests/judge/placement/test_place_kill_and_resume.py",
     ),
-    proved("**Voting is blind on every page.**", "tests/web/test_blind_pages.py"),
+    proved("**Voting is blind on every page.**", "tests/site/test_blind_pages.py"),
     proved("**A vote cannot be undone once its names are known.**", "tests/arena/test_reveal.py"),
     proved(
         "**Missed goals are published too**",

@@ -11,8 +11,8 @@ import inspect
 from schemas import field_meanings
 from settings_reference import table
 
-from tiltyard.web.app import CALLS
-from tiltyard.web.openapi import Call
+from tiltyard.site.app import CALLS
+from tiltyard.site.openapi import Call
 
 
 def filled(markdown: str) -> str:

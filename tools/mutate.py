@@ -67,8 +67,8 @@ GROUPS = {
         *("tiltyard.arena.audit.verify", "tiltyard.arena.store.visitors"),
     ),
     "web guards": (
-        *("tiltyard.web.guard", "tiltyard.web.admin_gate", "tiltyard.web.visitors"),
-        "tiltyard.web.failures",
+        *("tiltyard.site.guard", "tiltyard.site.admin_gate", "tiltyard.site.visitors"),
+        "tiltyard.site.failures",
     ),
 }
 """What is changed: modules, or all modules of a package."""

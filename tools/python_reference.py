@@ -31,7 +31,7 @@ FURTHER = {
         rules.voting.TooMany study.publication.badge study.publication.confidence_percent
         study.publication.publication study.coverage.prompt_coverage study.coverage.consistency
         matchmaking.fairness.exposure_targets study.churn.top_churn""",
-    "tiltyard.web": "settings.SiteSettings app.create_app serving.serve",
+    "tiltyard.site": "settings.SiteSettings app.create_app serving.serve",
     "tiltyard.errors": """TiltyardError BattleError BadRow NoBattles ScoreError RatingError NotConnected
         NotConverged TooLarge BankError ConfigError JudgingError ModelError TryLater Refused QuestionRefused
         BudgetReached RunFolderError OptionError MissingExtra ArenaError StoreError""",

@@ -11,8 +11,8 @@ import pytest
 from tests.arena.engines import sql
 from tests.arena.small_worlds import MINUTE, SECOND, Log, honest_chooser, new_log
 from tests.records import replace
-from tests.web.board_fixtures import kept
-from tests.web.sites import QUICK
+from tests.site.board_fixtures import kept
+from tests.site.sites import QUICK
 from tiltyard.analysis.boards import rate
 from tiltyard.arena import Arena, Choice, DefenceRules, Policy, open_export, vote_table, vote_weights
 from tiltyard.arena import events as e

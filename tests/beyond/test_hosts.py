@@ -21,14 +21,14 @@ from tests.arena.engines import sql
 from tests.beyond.machines import ADMIN_SECRET, Host, Network, need_several_machines, network, network_server, proxy
 from tests.beyond.visitors import Tally, Visitor, large_catalog, vote_together, voting, wait_until
 from tests.forked import PATIENCE_SECONDS
+from tests.site.sites import form_in, hidden_fields
 from tests.sizes import size
-from tests.web.sites import form_in, hidden_fields
 from tiltyard.arena import Arena, DefenceRules, Policy
 from tiltyard.arena import events as e
 from tiltyard.arena.audit.verify import verify
 from tiltyard.arena.store import Store, events_in_order, site_texts
-from tiltyard.web.app import create_app
-from tiltyard.web.settings import SiteSettings
+from tiltyard.site.app import create_app
+from tiltyard.site.settings import SiteSettings
 
 NOTICE = "A demo, not a finding."
 REPEATED_SHARE = 0.4

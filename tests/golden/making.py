@@ -24,7 +24,7 @@ from tests import within
 from tests.fakes import FakeServer, verdict_by_hash
 from tests.golden.vote_log import vote_log
 from tests.judge.tournament.folder import change, make_folder
-from tests.web.sites import small_site
+from tests.site.sites import small_site
 from tiltyard.arena.rules.events import Event, decode_body
 from tiltyard.arena.simulation.ledger import fill_log
 from tiltyard.arena.store import Store, public_head

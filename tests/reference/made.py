@@ -19,8 +19,8 @@ from typer.testing import CliRunner
 import tiltyard as ty
 from tests.arena.small_worlds import MINUTE, Log, honest_chooser, new_log, play
 from tests.reference.pages import ROOT
-from tests.web.file_answers import only
-from tests.web.sites import SmallSite, small_site
+from tests.site.file_answers import only
+from tests.site.sites import SmallSite, small_site
 from tiltyard.arena import DAY, Choice, ExplainVote, new_key, weekly_report
 from tiltyard.arena import events as e
 from tiltyard.arena.audit import state_head

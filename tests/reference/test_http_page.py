@@ -10,16 +10,16 @@ import pytest
 
 from tests.arena.databases import sqlite_template, sqlite_url
 from tests.reference.pages import REFERENCE, ROOT, below, code, section, sections_of
-from tests.web.sites import SCRAPER, SmallSite, small_site
-from tiltyard.web.app import CALLS
-from tiltyard.web.failures import BY_STATUS
-from tiltyard.web.health import Readiness
-from tiltyard.web.openapi import openapi
+from tests.site.sites import SCRAPER, SmallSite, small_site
+from tiltyard.site.app import CALLS
+from tiltyard.site.failures import BY_STATUS
+from tiltyard.site.health import Readiness
+from tiltyard.site.openapi import openapi
 
 __all__ = ["sqlite_template", "sqlite_url"]
 
 PAGE = REFERENCE / "http-api.md"
-WEB = ROOT / "src" / "tiltyard" / "web"
+WEB = ROOT / "src" / "tiltyard" / "site"
 
 
 @pytest.fixture

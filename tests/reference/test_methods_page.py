@@ -17,9 +17,9 @@ from tiltyard.arena import BoardRow, OfflineRow, ValidityReport
 from tiltyard.arena.study import ModelFacts
 from tiltyard.judge.tournament import EloLine, PairTally
 from tiltyard.judge.verdicts import Bias
+from tiltyard.site.board_columns import CATEGORY_COLUMNS, COLUMNS
+from tiltyard.site.model import ModelAnswer
 from tiltyard.stats.judge_scale import PlacementVariance
-from tiltyard.web.board_columns import CATEGORY_COLUMNS, COLUMNS
-from tiltyard.web.model import ModelAnswer
 
 INDEX = "Where each number is shown"
 NAMES = {"entrant_id", "entrant_a", "entrant_b", "dimension"}

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from page_tree import Page, read_page, rows
 from run_folders import NASTY, SCRIPT
-
-import tiltyard as ty
 from tests.browsers import Tab
 from tests.sizes import size
+
+import tiltyard as ty
 from tiltyard.render import CONTROLS
 from tiltyard.reports import GridCell, comparison, comparison_page, read_run
 from tiltyard.reports.grid import cells_by_prompt

@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 from markdown_it import MarkdownIt
 from run_folders import make_run
-
 from tests.arena.small_worlds import START, Log, honest_chooser, new_log, play
 from tests.browsers import Tab
 from tests.reports.placement_folders import make_placement
 from tests.within import run
+
 from tiltyard.arena import WeeklyReport, weekly_report
 from tiltyard.arena import events as e
 from tiltyard.arena.study import period_of_log

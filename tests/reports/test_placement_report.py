@@ -13,9 +13,9 @@ from posixpath import join as joined
 import pytest
 from page_tree import Page, part, read_page, rows
 from run_folders import JUDGE, LONG, NASTY, SCRIPT
-
 from tests.browsers import Tab
 from tests.reports.placement_folders import CALIBRATION, MODEL, Shape, make_placement
+
 from tiltyard.errors import RunFolderError
 from tiltyard.files import write_json
 from tiltyard.render import CONTROLS

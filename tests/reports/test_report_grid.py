@@ -8,8 +8,8 @@ from pathlib import Path
 
 from page_tree import Node, Page, read_page
 from run_folders import ENTRANTS, make_run
-
 from tests.browsers import Tab
+
 from tiltyard.render import environment
 from tiltyard.reports import GridCell, GridRow, grid, own_file, sections, write_report
 from tiltyard.reports.grid import ChangeCell

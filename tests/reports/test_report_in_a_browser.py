@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from run_folders import make_run
-
 from tests.browsers import Tab
+
 from tiltyard.reports import write_report
 
 

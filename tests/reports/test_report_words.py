@@ -10,8 +10,8 @@ from pathlib import Path
 
 from page_tree import Node, Page
 from run_folders import ENTRANTS, LONG, NASTY, SCRIPT, make_run
-
 from tests.sizes import size
+
 from tiltyard.render import CONTROLS
 from tiltyard.reports import write_report
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from page_tree import Page, read_page, rows
 from run_folders import ENTRANTS, SCRIPT, make_run
-
-import tiltyard as ty
 from tests.browsers import Tab
 from tests.reports.placement_folders import Shape, make_placement
+
+import tiltyard as ty
 from tiltyard.analysis.decisions import RunComparison
 from tiltyard.reports import comparison, comparison_page, read_run, run_behind, runs_page
 

@@ -38,9 +38,9 @@ from tiltyard.arena.study import period_of_log, study_of
 from tiltyard.data.bank import AnswerKind
 from tiltyard.errors import OptionError, StoreError, TiltyardError
 from tiltyard.reports import keep_finished_weeks, weekly_json, weekly_markdown, weekly_page, write_folder
+from tiltyard.site import checkup, serving
+from tiltyard.site.settings import SiteSettings, check_web_address, secrets_of
 from tiltyard.verbs.policy import changed_text, policy_text, read_policy_file
-from tiltyard.web import checkup, serving
-from tiltyard.web.settings import SiteSettings, check_web_address, secrets_of
 
 Note = Callable[[str], None]
 

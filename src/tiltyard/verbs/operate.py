@@ -27,9 +27,9 @@ from tiltyard.arena import events as e
 from tiltyard.arena import store as stored
 from tiltyard.errors import OptionError, StoreError
 from tiltyard.render import Table, TableColumn, day, plural
+from tiltyard.site.admin_views import model_lines
+from tiltyard.site.settings import SECRET_VARIABLE, check_web_address
 from tiltyard.verbs.rendered import Rendered
-from tiltyard.web.admin_views import model_lines
-from tiltyard.web.settings import SECRET_VARIABLE, check_web_address
 
 Note = Callable[[str], None]
 LOOPBACK = ("127.0.0.1", "localhost", "::1")

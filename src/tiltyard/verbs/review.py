@@ -38,11 +38,11 @@ from tiltyard.files import write_text
 from tiltyard.judge.tournament import JUDGE_PROMPTS, JudgePrompts, MatchLine
 from tiltyard.judge.verdicts import read_lines, require
 from tiltyard.reports import review_page
+from tiltyard.site import serving
+from tiltyard.site.checkup import is_private
+from tiltyard.site.serving import bound_sockets
+from tiltyard.site.settings import SiteSettings, secrets_of
 from tiltyard.verbs.rendered import Rendered
-from tiltyard.web import serving
-from tiltyard.web.checkup import is_private
-from tiltyard.web.serving import bound_sockets
-from tiltyard.web.settings import SiteSettings, secrets_of
 
 
 def serve(

@@ -11,8 +11,8 @@ from pathlib import Path
 from starlette.testclient import TestClient
 
 from tiltyard.arena.review import Review, open_review, read_source, start_review
-from tiltyard.web.app import create_app
-from tiltyard.web.settings import SiteSettings
+from tiltyard.site.app import create_app
+from tiltyard.site.settings import SiteSettings
 
 MODELS = ("zyxwolf-one", "qvartz-7b")
 

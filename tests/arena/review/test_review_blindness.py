@@ -10,8 +10,8 @@ import pytest
 
 from tests.arena.review.teams import MODELS as TEAM_MODELS
 from tests.arena.review.teams import new_review, open_site, token, visitor
-from tests.web.attackers import MODELS, Attacker, crawl, public_addresses, words
-from tests.web.sites import form_in
+from tests.site.attackers import MODELS, Attacker, crawl, public_addresses, words
+from tests.site.sites import form_in
 from tiltyard.arena.review import Review, read_source, start_review
 
 ITEMS = 6

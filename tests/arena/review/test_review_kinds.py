@@ -10,7 +10,7 @@ import pytest
 
 from tests.arena import planted
 from tests.arena.review.teams import open_site, visitor
-from tests.web.sites import form_in
+from tests.site.sites import form_in
 from tiltyard.arena.review import Review, ReviewResult, close_review, export, preference_rows, read_source, start_review
 from tiltyard.data.bank import AnswerKind
 

@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.arena.review.teams import MODELS, counted, new_review, open_site, token, visitor
-from tests.web.sites import form_in, hidden_fields
+from tests.site.sites import form_in, hidden_fields
 from tiltyard.arena import Choice, NothingLeft, NoVote
 from tiltyard.arena.review import (
     Review,

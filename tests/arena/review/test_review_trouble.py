@@ -10,7 +10,7 @@ import pytest
 from tests import within
 from tests.arena.review.teams import new_review, open_site, visitor
 from tests.forked import Forked, command
-from tests.web.sites import form_in
+from tests.site.sites import form_in
 from tiltyard.arena.review import (
     ReviewResult,
     boards_of,

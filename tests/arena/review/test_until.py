@@ -31,7 +31,7 @@ from tiltyard.arena.review.desk import DrawnItem, Links, Person, ReviewRecord
 from tiltyard.arena.review.labels import labels_of, summaries, team_agreement
 from tiltyard.arena.review.until import UntilLook, check_until, look_at
 from tiltyard.errors import OptionError
-from tiltyard.web import review as pages
+from tiltyard.site import review as pages
 
 
 def settled(wins: int, labels: int, ties: int = 0) -> bool:

@@ -25,7 +25,7 @@ from tiltyard.cli.main import make_app
 from tiltyard.errors import OptionError, TiltyardError
 from tiltyard.verbs.publish import PublishedFolder
 
-from tests.web.sites import small_site  # isort: skip
+from tests.site.sites import small_site  # isort: skip
 
 Change = Callable[[Path], None]
 

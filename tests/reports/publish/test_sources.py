@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 from published_folders import changed, check, everything
+from tests.site.sites import small_site
 from tests.sizes import size
-from tests.web.sites import small_site
 from typer.testing import CliRunner
 
 import tiltyard as ty
