@@ -157,7 +157,7 @@ def _demo() -> dict[str, tuple[Design, Any, Any]]:
     from tiltyard.judge.verdicts import judge
     from tiltyard.options import RunOptions
 
-    config = ROOT / "src" / "tiltyard" / "demo" / "material" / "tournament.yaml"
+    config = ROOT / "src" / "tiltyard" / "verbs" / "demo" / "material" / "tournament.yaml"
     plan = make_plan(load_setup(config), RunOptions(mode="headline"))
     asking = asking_parts(plan.setup, print, budget_usd=None, max_batch=None)
     recorded = make_judge(plan.setup, plan.judge_model, asking)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from tiltyard.judge.tournament import RunPlan, Setup
     from tiltyard.judge.verdicts import Case, Judgment
 
-MATERIAL = Path(__file__).parent.parent / "src" / "tiltyard" / "demo" / "material"
+MATERIAL = Path(__file__).parent.parent / "src" / "tiltyard" / "verbs" / "demo" / "material"
 JUDGE = "local/qwen2.5-coder-1.5b-instruct"
 SMOLLM2 = "local/smollm2-135m"
 MODELS = {

@@ -20,8 +20,8 @@ from tiltyard.arena.intake.media.shapes import clean_voxel
 from tiltyard.arena.store import Store
 from tiltyard.data.bank import Prompt
 from tiltyard.data.schemas import schema_text
-from tiltyard.demo.steps import gallery
 from tiltyard.judge.llm import journal
+from tiltyard.verbs.demo.steps import gallery
 
 PAGE = REFERENCE / "artifacts.md"
 

@@ -27,8 +27,8 @@ ON_DISK = {
     "tournament": [
         "examples/tournament/[tb]*.yaml",
         "tests/golden/**/tournament.yaml",
-        "src/tiltyard/demo/material/tournament.yaml",
-        "src/tiltyard/demo/material/live.yaml",
+        "src/tiltyard/verbs/demo/material/tournament.yaml",
+        "src/tiltyard/verbs/demo/material/live.yaml",
     ],
     "ratings": ["tests/golden/**/ratings/*.json", "tests/golden/**/elo_ratings.json"],
     "run-manifest": ["tests/golden/tournament/run/manifest.json"],

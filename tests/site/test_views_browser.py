@@ -18,8 +18,8 @@ from PIL import Image
 from tests.browsers import broken_rules, new_context
 from tests.missing import needs
 from tests.site.galleries import Gallery, Outside, context, gallery, settled, visit
-from tiltyard.demo.steps import MadeKind
-from tiltyard.demo.steps import gallery as shipped
+from tiltyard.verbs.demo.steps import MadeKind
+from tiltyard.verbs.demo.steps import gallery as shipped
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Page, Route

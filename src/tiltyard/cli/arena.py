@@ -211,7 +211,7 @@ def _demo_arena(stack: ExitStack) -> str:
     """An arena of the shipped answers in a folder that goes with the stack; its address."""
     from tempfile import TemporaryDirectory
 
-    from tiltyard.demo.steps import address, copy_material, fill_arena
+    from tiltyard.verbs.demo.steps import address, copy_material, fill_arena
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # so that the folder goes then, too
     folder = Path(stack.enter_context(TemporaryDirectory(prefix="tiltyard-demo-")))

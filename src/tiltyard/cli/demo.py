@@ -15,7 +15,7 @@ from tiltyard.cli.output import note, say, working
 from tiltyard.errors import MissingExtra, OptionError
 
 if TYPE_CHECKING:
-    from tiltyard.demo.steps import MadeKind, RunResult
+    from tiltyard.verbs.demo.steps import MadeKind, RunResult
 
 DEFAULT_FOLDER = Path("tiltyard-demo")
 WIDTH = 97
@@ -34,7 +34,7 @@ def demo_command(
     ),
 ) -> None:
     """A judged tournament on recorded verdicts, its report, and a live arena: no key, no network, under a minute."""
-    from tiltyard.demo.steps import NOTE, board_text, copy_material, load_facts, passes, run_line, verdict_lines
+    from tiltyard.verbs.demo.steps import NOTE, board_text, copy_material, load_facts, passes, run_line, verdict_lines
 
     if kind is not None:
         if live:
@@ -72,7 +72,7 @@ def demo_command(
 
 def _gallery(out: Path, kind: MadeKind) -> None:
     """An arena of answers that are files, and the folder that it was imported from."""
-    from tiltyard.demo.steps import MADE, address, fill_arena, write_gallery
+    from tiltyard.verbs.demo.steps import MADE, address, fill_arena, write_gallery
 
     _head(f"Tiltyard demo · {MADE}")
     with working("building …"):
@@ -94,7 +94,7 @@ def _head(text: str) -> None:
 
 
 def _run(out: Path, mode: str) -> RunResult:
-    from tiltyard.demo.steps import CONFIG
+    from tiltyard.verbs.demo.steps import CONFIG
     from tiltyard.verbs.run import run
 
     with working(f"{mode} run …"):
@@ -103,7 +103,7 @@ def _run(out: Path, mode: str) -> RunResult:
 
 def _arena(out: Path) -> bool:
     """Whether there is an arena now."""
-    from tiltyard.demo.steps import fill_arena
+    from tiltyard.verbs.demo.steps import fill_arena
 
     say("\n4. A live arena of the same bank, where people vote blind")
     try:
@@ -119,7 +119,7 @@ def _arena(out: Path) -> bool:
 
 def _live(out: Path) -> bool:
     """Whether the model could be asked."""
-    from tiltyard.demo.steps import run_line, run_live, verdict_lines
+    from tiltyard.verbs.demo.steps import run_line, run_live, verdict_lines
 
     say("\n5. Live: SmolLM2 (135 million parameters) answers a dozen prompts in this process, then judges them")
     try:
@@ -136,7 +136,7 @@ def _live(out: Path) -> bool:
 
 
 def _closing(out: Path, *, arena: bool, live: bool) -> str:
-    from tiltyard.demo.steps import NOTE, address
+    from tiltyard.verbs.demo.steps import NOTE, address
 
     places = [
         (out / "headline" / "report.html", "the report: open it in a browser"),

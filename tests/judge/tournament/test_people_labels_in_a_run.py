@@ -22,7 +22,7 @@ from tiltyard.data.battles import Opened, SheetDraw, SheetKey, SheetMatchup, dra
 from tiltyard.errors import BattleError, ConfigError, NoBattles, OptionError
 from tiltyard.judge.tournament import load_setup, write_sheet
 
-MATERIAL = Path(ty.__file__).parent / "demo" / "material"
+MATERIAL = Path(ty.__file__).parent / "verbs" / "demo" / "material"
 ENTRANTS = ("qwen-candid", "qwen-terse", "smollm2-lively", "smollm2-plain")
 JUDGED = ty.read_battles(battle_rows(LabelledWorld("", models=4, prompts=40).draw(np.random.default_rng(1)))[0])
 

@@ -23,11 +23,11 @@ from typer.testing import CliRunner
 
 from tiltyard import __version__
 from tiltyard.cli.main import make_app
-from tiltyard.demo.steps import copy_material
 from tiltyard.errors import TiltyardError
 from tiltyard.files import write_json
 from tiltyard.judge.tournament.artifacts import RunManifest
 from tiltyard.reports import write_report
+from tiltyard.verbs.demo.steps import copy_material
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 Change = Callable[[Path], object]

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from tiltyard.data.bank import Prompt, Response, read_prompts, read_responses
-from tiltyard.demo.steps import BANK, NOTE, PROVENANCE, VERDICTS, copy_material, shipped
 from tiltyard.errors import OptionError
 from tiltyard.files import file_sha256
 from tiltyard.judge.tournament import Setup, load_setup
@@ -27,6 +26,7 @@ from tiltyard.judge.verdicts import (
     make_questions,
 )
 from tiltyard.judge.verdicts.reading import CHOICES, read_label
+from tiltyard.verbs.demo.steps import BANK, NOTE, PROVENANCE, VERDICTS, copy_material, shipped
 
 MOST_BYTES = 4_000_000
 

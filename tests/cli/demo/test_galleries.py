@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.demo.test_demo import demo
-from tiltyard.demo.steps import gallery
+from tests.cli.demo.test_demo import demo
+from tiltyard.verbs.demo.steps import gallery
 
 
 @pytest.mark.parametrize("kind", ["voxel", "svg", "html"])

@@ -14,7 +14,7 @@ from unittest.mock import patch
 import pytest
 
 from tests import within
-from tiltyard.demo.steps import NOTE
+from tiltyard.verbs.demo.steps import NOTE
 
 PROGRAM = """
 import sys

@@ -82,7 +82,7 @@ def copy_material(folder: Path) -> Copied:
 
 def shipped(folder: Traversable | None = None, prefix: str = "") -> Iterator[tuple[str, Traversable]]:
     """Every file of the material, by its path in the folder."""
-    for entry in (folder or files("tiltyard.demo").joinpath("material")).iterdir():
+    for entry in (folder or files("tiltyard.verbs.demo").joinpath("material")).iterdir():
         if entry.is_dir():
             yield from shipped(entry, f"{prefix}{entry.name}/")
         else:
@@ -151,7 +151,10 @@ def fill_arena(folder: Path, notice: str = NOTICE) -> list[str]:
 
 def gallery(kind: MadeKind) -> Iterator[tuple[str, bytes]]:
     """The shipped files of an arena of one kind, by their paths, the bank last: five builders answer six prompts."""
-    with files("tiltyard.demo").joinpath("galleries.tar.xz").open("rb") as packed, tarfile.open(fileobj=packed) as tar:
+    with (
+        files("tiltyard.verbs.demo").joinpath("galleries.tar.xz").open("rb") as packed,
+        tarfile.open(fileobj=packed) as tar,
+    ):
         for member in tar:
             content = tar.extractfile(member)
             if content is not None and member.name.startswith(f"{kind}/"):
