@@ -25,7 +25,7 @@ import pytest
 
 from tests import forked
 
-FIRST = ("web", "beyond", "docs", "reference", "house", "ratings", "tournament", "placement", "arena")
+FIRST = ("site", "beyond", "docs", "reference", "house", "reports", "stats", "judge", "arena")
 """Folders whose tests share servers or wait for processes: they are handed out while portions are still large, which
 leaves quick ones, one by one, for an even end. A portion of them ends with a file."""
 

@@ -35,32 +35,19 @@ if TYPE_CHECKING:
 KNOWN = ROOT / "tools" / "known_survivors.toml"
 
 GROUPS = {
-    "ratings": ("tiltyard.stats",),
+    "stats": ("tiltyard.stats",),
     "trust": (
-        *(
-            "tiltyard.arena.study.publication",
-            "tiltyard.arena.study.quality",
-            "tiltyard.arena.study.voters",
-            "tiltyard.arena.study.coverage",
-        ),
-        *(
-            "tiltyard.arena.study.churn",
-            "tiltyard.arena.rules.bounded_influence",
-            "tiltyard.arena.matchmaking.fairness",
-        ),
+        *("tiltyard.arena.study.publication", "tiltyard.arena.study.quality", "tiltyard.arena.study.voters"),
+        *("tiltyard.arena.study.coverage", "tiltyard.arena.study.churn", "tiltyard.arena.rules.bounded_influence"),
+        "tiltyard.arena.matchmaking.fairness",
     ),
     "judging": (
         *("tiltyard.judge.verdicts.reading", "tiltyard.judge.verdicts.records", "tiltyard.judge.verdicts.questions"),
         *("tiltyard.judge.verdicts.language_model", "tiltyard.judge.verdicts.cache", "tiltyard.judge.verdicts.plan"),
     ),
     "arena rules": (
-        *(
-            "tiltyard.arena.rules.policy",
-            "tiltyard.arena.writing.commands",
-            "tiltyard.arena.rules.voting",
-            "tiltyard.arena.study.integrity",
-        ),
-        *("tiltyard.arena.rules.blindness", "tiltyard.arena.matchmaking"),
+        *("tiltyard.arena.rules.policy", "tiltyard.arena.rules.voting", "tiltyard.arena.rules.blindness"),
+        *("tiltyard.arena.writing.commands", "tiltyard.arena.study.integrity", "tiltyard.arena.matchmaking"),
     ),
     "store": (
         *("tiltyard.arena.rules.events", "tiltyard.arena.store.log", "tiltyard.arena.store.matchups"),
@@ -73,7 +60,7 @@ GROUPS = {
 }
 """What is changed: modules, or all modules of a package."""
 
-TESTS = ("ratings", "boards", "judging", "arena", "web", "reference")
+TESTS = ("stats", "analysis/boards", "judge/verdicts", "arena", "site", "reference")
 NOT_ASKED = re.compile(
     "browser|upload|supervisor|worker|connections|kill|crash|compiled|_commands|simulation|hostile|test_coverage"
     "|threads|health|notice|observatory|other_pages|model_page|leaderboard|text|api_agrees|population|weekly|offline|effects"

@@ -29,7 +29,7 @@ from tiltyard.judge.tournament.config import Config
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-FOLDER = Path(__file__).parent.parent / "src" / "tiltyard" / "schemas"
+FOLDER = Path(__file__).parent.parent / "src" / "tiltyard" / "data" / "schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 Schema = dict[str, Any]
 

@@ -13,7 +13,7 @@ from tiltyard.cli.main import make_app
 from tiltyard.cli.output import as_flag
 from tiltyard.errors import OptionError, OptionValue
 
-ROOMS = ("battles", "bank", "ratings", "boards", "validity")
+ROOMS = ("stats", "data/battles", "data/bank", "analysis/boards")
 OPTION = re.compile(r"(?:^|[\s(`'])--[a-z]")
 
 
