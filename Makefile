@@ -25,7 +25,7 @@ COMPILE := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.1
 help:
 	@echo "make demo    the full workflow in a minute: a judged tournament, its report, a live arena"
 	@echo "make arena   open the demo's arena on localhost; with KIND=voxel, svg or html one of builds, drawings or pages"
-	@echo "make test    run the tests"
+	@echo "make test    run the tests; with WING=stats (or data/battles, arena, …) those of one part"
 	@echo "make check   format, lint, types, import contracts"
 	@echo "make bench   speed, memory and coverage, compared with other libraries"
 	@echo "make soak    all tests, including those too long for every run"
@@ -73,7 +73,7 @@ arena: $(USABLE)
 	@$(BIN)/tiltyard arena serve --db sqlite:///$(ARENA)/arena.db
 
 test: $(READY)
-	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(PARALLEL) -m "not soak"
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(PARALLEL) -m "not soak" $(addprefix tests/,$(WING))
 
 soak: $(READY)
 	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest $(PARALLEL) --hypothesis-profile soak
