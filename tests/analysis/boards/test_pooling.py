@@ -11,9 +11,9 @@ from tests.records import replace
 
 import tiltyard as ty
 from oracles.categories import CategoryWorld, against_truth, compare
-from tiltyard.analysis.boards import BradleyTerry, rate_by
+from tiltyard.analysis.boards import BradleyTerry, Selection, rate_by
 from tiltyard.analysis.boards.rating import InputOptions
-from tiltyard.data.battles import Codes
+from tiltyard.data.battles import Codes, concat
 from tiltyard.errors import NotConnected, OptionError, RatingError, TooLarge
 from tiltyard.stats import TIE_MODELS, Comparisons, count_pairs, covariance_within, fit_pooled
 from tiltyard.stats.bradley_terry import StrengthPrior
@@ -89,7 +89,7 @@ def test_the_same_battles_in_every_category_are_the_whole_board_in_each():
     copies = [
         replace(table, columns={"category": Codes(table.columns["category"].codes + k, ("a", "b"))}) for k in (0, 1)
     ]
-    boards = rate_by(ty.battles.table.concat(copies), "category", PLAIN, pool=True)
+    boards = rate_by(concat(copies), "category", PLAIN, pool=True)
     for board in boards.values():
         assert "pool: no model's strength differs by category beyond chance" in board.remarks[1]
         for name in table.models:
@@ -170,7 +170,7 @@ def test_anchors_soft_outcomes_and_filters_go_with_it_and_the_file_says_what_was
     rng = np.random.default_rng(9)
     soft = replace(table, outcome=np.zeros_like(table.outcome), score_a=0.4 + 0.2 * rng.random(len(table)))
     assert next(iter(rate_by(soft, "category", PLAIN, pool=True).values())).settings.tie_model == "half"
-    rare = replace(PLAIN, selection=ty.boards.Selection(min_battles=58))
+    rare = replace(PLAIN, selection=Selection(min_battles=58))
     shown = [len(board) for board in rate_by(table, "category", rare, pool=True).values()]
     assert min(shown) < 4
 

@@ -239,7 +239,7 @@ class StartedManifest(msgspec.Struct, frozen=True, kw_only=True):
     """The judge."""
     rubric: RubricFacts
     options: dict[str, Any]
-    """Every option: see [settings](python/placement.md)."""
+    """Every option: see [settings](python/judge.placement.md)."""
     recipe: Recipe
     rate_command: str | None
     """The command that reproduces the ratings of a joint fit."""
