@@ -1,4 +1,4 @@
-"""Reports of runs: files in, one self-contained HTML page out, from the ratings down to the judge's texts."""
+"""Self-contained HTML over a run, a placement, a week of an arena or a comparison, down to the judge's texts."""
 
 from typing import TYPE_CHECKING
 

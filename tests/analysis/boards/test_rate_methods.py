@@ -434,8 +434,9 @@ def test_an_option_that_changes_nothing_is_an_error(options, idle):
 
 
 def test_options_that_change_something_are_none():
-    ty.rate(ROWS, ci="bootstrap", rounds=10, level=0.9, cluster="none", anytime=True)
-    ty.rate(ROWS, ci="none", misfit=False)
+    drawn = ty.rate(ROWS, ci="bootstrap", rounds=10, level=0.9, cluster="none", anytime=True).settings
+    assert (drawn.n_bootstraps, drawn.interval.level, drawn.interval.anytime) == (10, 0.9, True)
+    assert not ty.rate(ROWS, ci="none", misfit=False).details.misfit
 
 
 @pytest.mark.parametrize("options", [{}, {"by": "language"}, {"method": "elo"}])

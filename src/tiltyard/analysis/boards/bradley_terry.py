@@ -3,7 +3,7 @@
 The number and its interval belong together. A rating is a strength minus the mean of some strengths (the models that
 have an interval), or minus the anchor's, and its interval is that of the same difference.
 
-Where another engine holds the battles, the sandwich is that of `ratings.intervals`, clustered in one way. The score of
+Where another engine holds the battles, the sandwich is that of `stats.intervals`, clustered in one way. The score of
 each kind of battle is worked out here; the engine adds them up by cluster, multiplies, and sends the square matrix of
 sums back. The few clusters of large leverage come back whole, and are solved here.
 """

@@ -1,6 +1,6 @@
 """How well a board's model describes its battles, in sentences for a report: one for each check that was made.
 
-A board's own lines (`boards/misfit.py`) say only what a reader must not miss. A report shows every check with its
+A board's own lines (`misfit.py`) say only what a reader must not miss. A report shows every check with its
 figures, those that found nothing too, and what was not checked and why.
 """
 

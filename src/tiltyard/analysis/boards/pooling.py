@@ -1,6 +1,6 @@
 """Boards by category that learn from each other: every category's ratings are pulled towards the whole board's.
 
-One joint fit (`ratings.shrinkage`) rates every model in every category it was seen in. Each category then gets its
+One joint fit (`stats.shrinkage`) rates every model in every category it was seen in. Each category then gets its
 board as if it had been rated alone: its own counts and places, intervals that include what the pull may be wrong by.
 """
 

@@ -1,6 +1,6 @@
 """Two models by their scores: the difference of means in the unit of the scores.
 
-The arithmetic is in `ratings.score_differences`. Only prompts count on which both have a score; how many were left out,
+The arithmetic is in `stats.score_differences`. Only prompts count on which both have a score; how many were left out,
 and whose score they lack, is said. Where nothing names the prompts, the two are independent samples of answers.
 """
 

@@ -1,4 +1,4 @@
-"""What an operator or an outsider checks: the log against its tables, and witness files. The site does not need it."""
+"""What an operator or an outsider checks: the log against its tables, and witness files, which are made here too."""
 
 from typing import TYPE_CHECKING
 

@@ -5,7 +5,7 @@ chain over all of them (`chain.link_line`). If some votes weigh less than 1, the
 on networks, which no row says, so they are the operator's word. `check_witness` says what a file agrees with, and whom
 one has to trust for the rest.
 
-This module reads and checks the file, and needs no database. `store.witnessing` writes it.
+This module reads and checks the file, and needs no database. `witnessing` writes it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The read model: follows the log and publishes immutable snapshots, so that pages never wait for the writer."""
+"""What follows from all votes: boards, badges, flags, weekly reports, and the read model whose snapshots pages show."""
 
 from typing import TYPE_CHECKING
 
